@@ -1,0 +1,1 @@
+"""Policy, freshness, compatibility, manifests; pure."""

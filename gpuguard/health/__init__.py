@@ -1,0 +1,1 @@
+"""From kernel lines and samples to faults, incidents and verdicts; pure."""

@@ -1,0 +1,1 @@
+"""The words of gpuguard as frozen dataclasses; nothing here touches the world."""

@@ -1,0 +1,1 @@
+"""A request and what was seen become a plan; pure."""

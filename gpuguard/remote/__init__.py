@@ -1,0 +1,1 @@
+"""Connections to hosts and the client side of the agent."""

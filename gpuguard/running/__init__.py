@@ -1,0 +1,1 @@
+"""Carries plans out: procedures on nodes, journal, resume."""

@@ -1,0 +1,1 @@
+"""Slurm and Kubernetes behind one small protocol."""

@@ -1,0 +1,1 @@
+"""SQLite, paths, locks and clock of the operator's side."""

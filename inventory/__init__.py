@@ -1,0 +1,1 @@
+"""YAML to Inventory: load, check, select, import."""
