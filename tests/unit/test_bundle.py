@@ -1,0 +1,66 @@
+"""The code that travels to a node: it needs nothing but an old Python's standard library."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("model", "health", "checkpoint", "agent")
+# Every module of the rooms, found on disk: one that nobody imports must load as well.
+IMPORT_ALL = """
+import importlib, pathlib, sys
+root = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(root))
+count = 0
+for room in sys.argv[2:]:
+    for path in sorted((root / "gpuguard" / room).rglob("*.py")):
+        parts = list(path.relative_to(root).with_suffix("").parts)
+        if parts[-1] == "__main__" or parts[-2:] == ["agent", "nvml"]:
+            continue
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        importlib.import_module(name)
+        count += 1
+print(count, sorted(name for name in sys.modules if "site-packages" in str(
+    getattr(sys.modules[name], "__file__", ""))))
+"""
+
+
+def old_python() -> str | None:
+    """Return a Python 3.9 that really starts, from the PATH or a version manager's folders."""
+    candidates = [shutil.which("python3.9")]
+    for manager in (os.environ.get("PYENV_ROOT"), Path.home() / ".pyenv"):
+        if manager:
+            candidates += map(str, sorted(Path(manager).glob("versions/3.9*/bin/python3.9")))
+    for python in filter(None, candidates):
+        code = "import sys; sys.exit(sys.version_info[:2] != (3, 9))"
+        if subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0:
+            return python
+    return None
+
+
+def import_all(python: str) -> str:
+    done = subprocess.run(
+        [python, "-I", "-S", "-B", "-W", "error", "-c", IMPORT_ALL, str(ROOT), *ROOMS],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_bundle_needs_the_standard_library_alone() -> None:
+    count, _, foreign = import_all(sys.executable).strip().partition(" ")
+    assert int(count) > len(ROOMS)
+    assert foreign == "[]"
+
+
+def test_bundle_loads_under_python_3_9() -> None:
+    python = old_python()
+    if python is None:
+        pytest.skip("no Python 3.9 on this machine")
+    assert int(import_all(python).split()[0]) > len(ROOMS)
