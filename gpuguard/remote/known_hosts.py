@@ -1,0 +1,254 @@
+"""Read and write OpenSSH's known_hosts files; what one line gets wrong spoils no other."""
+
+import base64
+import binascii
+import fcntl
+import fnmatch
+import hashlib
+import hmac
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from gpuguard.model.errors import GpuguardError
+
+KEY_TYPES = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "ssh-rsa",
+)
+
+
+@dataclass(frozen=True)
+class HostKey:
+    """A public host key as it stands in known_hosts and on the wire."""
+
+    type: str
+    blob: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint as `ssh-keygen -l` prints it."""
+        digest = base64.b64encode(hashlib.sha256(self.blob).digest()).decode()
+        return "SHA256:" + digest.rstrip("=")
+
+    @property
+    def text(self) -> str:
+        """Type and key as in a public key file."""
+        return f"{self.type} {base64.b64encode(self.blob).decode()}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One usable line."""
+
+    patterns: str
+    key: HostKey
+    revoked: bool
+    number: int  # of the line, from 1
+
+    def names(self, name: str) -> bool:
+        """Say whether the line speaks of `name`, such as `gpu001` or `[gpu001]:2222`."""
+        if self.patterns.startswith("|1|"):
+            return _hash_matches(self.patterns, name)
+        hit = False
+        for pattern in self.patterns.split(","):
+            if pattern.startswith("!"):
+                if _glob(pattern[1:], name):
+                    return False
+            elif _glob(pattern, name):
+                hit = True
+        return hit
+
+
+@dataclass(frozen=True)
+class KnownHosts:
+    """What one file says, and notes on the lines that were passed over."""
+
+    path: Path
+    entries: tuple[Entry, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Standing(Enum):
+    """What the files say of a key that a host shows."""
+
+    KNOWN = "known"
+    UNKNOWN = "unknown"
+    CHANGED = "changed"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The standing, and the entry that decided it."""
+
+    standing: Standing
+    entry: Entry | None = None
+    path: Path | None = None
+
+
+def read_known_hosts(path: Path) -> KnownHosts:
+    """Return the entries of `path`; a missing file is empty; raise GpuguardError if unreadable."""
+    try:
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return KnownHosts(path)
+    except OSError as error:
+        raise GpuguardError(f"{path}: cannot be read: {error.strerror}") from error
+    entries: list[Entry] = []
+    notes: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _parse(line, number)
+        if isinstance(found, Entry):
+            entries.append(found)
+        elif found:
+            notes.append(f"{path}:{number}: {found}")
+    return KnownHosts(path, tuple(entries), tuple(notes))
+
+
+def judge(files: Sequence[KnownHosts], names: Sequence[str], key: HostKey) -> Finding:
+    """Say what `files`, the first that knows the host first, make of `key` shown by `names`."""
+    for known in files:
+        for entry in known.entries:
+            if entry.revoked and entry.key == key and _any_name(entry, names):
+                return Finding(Standing.REVOKED, entry, known.path)
+    for known in files:
+        ours = [e for e in known.entries if not e.revoked and _any_name(e, names)]
+        for entry in ours:
+            if entry.key == key:
+                return Finding(Standing.KNOWN, entry, known.path)
+        if ours:
+            same_type = [e for e in ours if e.key.type == key.type] or ours
+            return Finding(Standing.CHANGED, same_type[0], known.path)
+    return Finding(Standing.UNKNOWN)
+
+
+def known_types(files: Iterable[KnownHosts], names: Sequence[str]) -> list[str]:
+    """Return the key types on record for the host, so that it is asked for these first."""
+    found: list[str] = []
+    for known in files:
+        for entry in known.entries:
+            if not entry.revoked and _any_name(entry, names) and entry.key.type not in found:
+                found.append(entry.key.type)
+    return found
+
+
+def lookup_name(address: str, port: int) -> str:
+    """Return the name under which OpenSSH keeps `address` and `port`."""
+    return address if port == 22 else f"[{address}]:{port}"
+
+
+def record(path: Path, name: str, key: HostKey, replace: bool = False) -> None:
+    """Write `key` for `name` into `path`, whole or not at all; `replace` drops its other keys.
+
+    Raises:
+        GpuguardError: the file cannot be written, or is a symbolic link.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(path):
+            lines = _lines(path)
+            if replace:
+                lines = [line for line in lines if not _speaks_of(line, name)]
+            new = f"{name} {key.text}"
+            if new not in lines:
+                lines.append(new)
+            replace_text(path, "\n".join(lines) + "\n")
+    except OSError as error:
+        raise GpuguardError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of `path` (a file `.NAME.lock` beside it) against other writers."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(path.with_name(f".{path.name}.lock"), flags, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Put `text` in place of what `path` holds, synced, keeping its mode; new files get 0600."""
+    if path.is_symlink():
+        raise OSError(0, "it is a symbolic link; name the file itself in the inventory")
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    handle = os.open(temporary, flags, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(text.encode("utf-8", "surrogateescape"))
+            stream.flush()
+            os.fchmod(stream.fileno(), mode & 0o755)
+            os.fsync(stream.fileno())
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _lines(path: Path) -> list[str]:
+    if path.is_symlink():
+        raise OSError(0, "it is a symbolic link; name the file itself in the inventory")
+    if not path.exists():
+        return []
+    return path.read_bytes().decode("utf-8", "surrogateescape").splitlines()
+
+
+def _speaks_of(line: str, name: str) -> bool:
+    """Say whether `line` holds a plain key of `name` alone; wildcards and marks stay."""
+    found = _parse(line, 0)
+    if not isinstance(found, Entry) or found.revoked or not found.names(name):
+        return False
+    return not any(sign in found.patterns for sign in "*?!")
+
+
+def _parse(line: str, number: int) -> Entry | str:
+    """Return the entry, or a note why the line is passed over; empty for comments."""
+    words = line.split()
+    if not words or words[0].startswith("#"):
+        return ""
+    revoked = words[0] == "@revoked"
+    if words[0].startswith("@"):
+        if not revoked:
+            return f"{words[0]} lines are not used"
+        words = words[1:]
+    if len(words) < 3:
+        return "not of the form `names type key`"
+    if words[1] not in KEY_TYPES:
+        return f"key type {words[1]} is not used"
+    try:
+        blob = base64.b64decode(words[2], validate=True)
+    except (binascii.Error, ValueError):
+        return "the key is no base64"
+    if not blob.startswith(len(words[1]).to_bytes(4, "big") + words[1].encode()):
+        return f"the key is no {words[1]} key"
+    return Entry(words[0], HostKey(words[1], blob), revoked, number)
+
+
+def _any_name(entry: Entry, names: Sequence[str]) -> bool:
+    return any(entry.names(name) for name in names)
+
+
+def _hash_matches(pattern: str, name: str) -> bool:
+    try:
+        _, _, salt, digest = pattern.split("|")
+        expected = base64.b64decode(digest, validate=True)
+        made = hmac.new(base64.b64decode(salt, validate=True), name.encode(), hashlib.sha1).digest()
+    except (ValueError, binascii.Error):
+        return False
+    return hmac.compare_digest(made, expected)
+
+
+def _glob(pattern: str, name: str) -> bool:
+    """Match as OpenSSH does: `*` and `?` alone are special, case does not count."""
+    escaped = pattern.lower().replace("[", "[[]")
+    return fnmatch.fnmatchcase(name.lower(), escaped)
