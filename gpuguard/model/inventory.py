@@ -50,7 +50,6 @@ class Policy(Record):
     capture_limit: int = 64 * 1024 * 1024  # bytes; larger open files are recorded, not copied
     stage: str = "/var/lib/gpuguard/stage"
     stop_grace: float = 10.0  # seconds between TERM and KILL
-    keep: int = 3  # durable checkpoints of a job that retention leaves
 
 
 @dataclass(frozen=True)
