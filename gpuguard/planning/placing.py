@@ -1,0 +1,62 @@
+"""Find the one host a job is on, or say why that cannot be said."""
+
+from difflib import get_close_matches
+
+from gpuguard.model.jobs import JobState
+from gpuguard.model.plans import Finding
+from gpuguard.planning.findings import refuse, warn
+from gpuguard.planning.views import FleetView, Placed
+
+
+def running_place(job: str, fleet: FleetView) -> tuple[Placed | None, list[Finding]]:
+    """Return where `job` runs, with what hinders; None if it cannot be acted on."""
+    places = fleet.places(job)
+    live = [place for place in places if place.live]
+    if len(live) > 1:
+        return None, [_two_copies(job, live)]
+    if not places:
+        return None, [_unknown(job, fleet)]
+    place = places[0]
+    if place.job.state is not JobState.RUNNING:
+        return None, [_not_running(job, place, fleet)]
+    return place, _notes(place)
+
+
+def _two_copies(job: str, live: list[Placed]) -> Finding:
+    seen = ", ".join(f"{p.host} ({p.job.state.value}, epoch {p.job.epoch})" for p in live)
+    lower = min(live, key=lambda place: place.job.epoch)
+    return refuse(
+        "two-copies",
+        job,
+        f"more than one host reports a live copy: {seen}",
+        f"stop the copy with the lower epoch: gpuguard jobs stop {job} --host {lower.host}",
+    )
+
+
+def _unknown(job: str, fleet: FleetView) -> Finding:
+    silent = fleet.unreachable()
+    if silent:
+        names = ", ".join(view.name for view in silent)
+        text = f"no host that answers knows it; {names} did not answer: {silent[0].problem}"
+        remedy = f"bring {silent[0].name} back, or: gpuguard restore {job}"
+        return refuse("host-unreachable", job, text, remedy)
+    near = get_close_matches(job, fleet.names(), n=1)
+    remedy = f"did you mean {near[0]}?" if near else "gpuguard jobs list"
+    return refuse("job-unknown", job, "no host knows a job of this name", remedy)
+
+
+def _not_running(job: str, place: Placed, fleet: FleetView) -> Finding:
+    state = place.job.state
+    detail = f": {place.job.note}" if place.job.note else ""
+    text = f"it does not run: {place.host} says {state.value}{detail}"
+    if place.live:
+        remedy = f"a procedure may hold it, look: gpuguard jobs show {job}"
+    else:
+        remedy = f"gpuguard restore {job}"
+    silent = ", ".join(view.name for view in fleet.unreachable())
+    text += f" ({silent} did not answer)" if silent else ""
+    return refuse("job-not-running", job, text, remedy)
+
+
+def _notes(place: Placed) -> list[Finding]:
+    return [warn("job-note", place.job.spec.name, place.job.note)] if place.job.note else []

@@ -1,0 +1,114 @@
+"""Plan how a job comes back from a checkpoint."""
+
+from gpuguard.checkpoint.ordering import DURABLE, newest_durable
+from gpuguard.model.manifests import CheckpointInfo, Manifest
+from gpuguard.model.plans import Confirm, Finding, Plan
+from gpuguard.planning.fencing import fence
+from gpuguard.planning.findings import refuse, warn
+from gpuguard.planning.requests import RestoreRequest
+from gpuguard.planning.targets import choose_target
+from gpuguard.planning.views import EpochHolder, FleetView, JobNeeds, StoreView
+from gpuguard.planning.words import restore_steps
+
+
+def choose_checkpoint(
+    request: RestoreRequest, store: StoreView
+) -> tuple[CheckpointInfo | None, list[Finding]]:
+    """Return the checkpoint asked for, or the newest durable one, and what hinders."""
+    job = request.job
+    remedy = f"gpuguard checkpoints list {job}"
+    uid = store.holder.uid if store.holder else None
+    newest = newest_durable(store.checkpoints, uid)
+    if request.checkpoint is None:
+        if newest is None:
+            return None, [refuse("no-checkpoint", job, _none_durable(store), remedy)]
+        return newest, []
+    found = next((c for c in store.checkpoints if c.checkpoint == request.checkpoint), None)
+    if found is None:
+        text = f"{store.path} holds no checkpoint {request.checkpoint}"
+        return None, [refuse("no-checkpoint", job, text, remedy)]
+    if found.state != DURABLE:
+        text = f"checkpoint {found.checkpoint} is {found.state}: {found.problem or 'not complete'}"
+        return None, [refuse("checkpoint-broken", job, text, remedy)]
+    if newest is not None and found.checkpoint != newest.checkpoint:
+        text = f"{found.checkpoint} is not the newest: work since {found.frozen} is lost"
+        return found, [warn("older-checkpoint", job, text)]
+    return found, []
+
+
+def holder_of(store: StoreView, info: CheckpointInfo) -> EpochHolder:
+    """Return who is the job: the highest epoch record, or else who wrote the newest checkpoint."""
+    newest = max(store.checkpoints, key=lambda c: (c.epoch, c.sequence), default=info)
+    if store.holder is not None and store.holder.epoch >= newest.epoch:
+        return store.holder
+    return EpochHolder(newest.epoch, newest.host, newest.uid, newest.frozen)
+
+
+def plan_restore(
+    request: RestoreRequest, fleet: FleetView, store: StoreView, at: str, plan_id: str
+) -> Plan:
+    """Return the plan of a restore at the time `at` (ISO 8601); findings refuse it."""
+    info, findings = choose_checkpoint(request, store)
+    if info is None or store.manifest is None:
+        return _plan(request, plan_id, findings or [_no_manifest(request, store)])
+    holder = holder_of(store, info)
+    fenced = fence(request.job, holder, fleet, request.assume_dead, at)
+    choice = choose_target(request.job, request.to, fleet, needs_of(store.manifest), store)
+    findings += [*fenced.findings, *choice.findings]
+    plan = _plan(request, plan_id, findings, choice.host, info)
+    if plan.refused or fenced.proof is None:
+        return plan
+    params = {
+        **plan.params,
+        "store": store.path,
+        "policy_name": store.manifest.job.policy_name,
+        "proof": fenced.proof.to_dict(),
+        "holder": holder.to_dict(),
+    }
+    return _plan(request, plan_id, findings, choice.host, info, params)
+
+
+def needs_of(manifest: Manifest) -> JobNeeds:
+    """Return what the manifest asks of a host."""
+    versions = manifest.versions
+    resident = sum(process.resident for process in manifest.tree)
+    return JobNeeds(
+        arch=versions.get("arch", "x86_64"),
+        kernel=versions.get("kernel", "0"),
+        criu=versions.get("criu"),
+        memory=resident or manifest.bytes,
+        cpu_flags=manifest.cpu_flags,
+    )
+
+
+def _plan(
+    request: RestoreRequest,
+    plan_id: str,
+    findings: list[Finding],
+    target: str | None = None,
+    info: CheckpointInfo | None = None,
+    params: dict[str, object] | None = None,
+) -> Plan:
+    chosen = info.checkpoint if info else None
+    values = {"job": request.job, "host": target or "?", "checkpoint": chosen or "?", "source": ""}
+    return Plan(
+        plan_id,
+        "restore",
+        (request.job,),
+        restore_steps(False, values) if target and info else (),
+        tuple(findings),
+        Confirm.YES_NO,
+        params=params or {"target": target, "checkpoint": chosen, "frozen": info and info.frozen},
+    )
+
+
+def _none_durable(store: StoreView) -> str:
+    if not store.checkpoints:
+        return f"there is no checkpoint of it in {store.path}"
+    states = ", ".join(f"{c.checkpoint} {c.state}" for c in store.checkpoints[:3])
+    return f"{store.path} holds no durable checkpoint of it ({states})"
+
+
+def _no_manifest(request: RestoreRequest, store: StoreView) -> Finding:
+    text = f"the manifest of the checkpoint in {store.path} could not be read"
+    return refuse("no-manifest", request.job, text, f"gpuguard checkpoints verify {request.job}")
