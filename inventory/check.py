@@ -1,5 +1,6 @@
 """Hold a tree against the schema and say in plain words, with positions, what does not fit."""
 
+import copy
 from typing import Any
 
 from pydantic import ValidationError
@@ -9,15 +10,50 @@ from gpuguard.inventory.schema import Document, keys_at
 from gpuguard.inventory.tree import Path, Tree
 from gpuguard.model.inventory import nearest
 
+_SECTIONS = frozenset({"stores", "policies", "groups", "hosts", "jobs"})
+# What a required key is taken for while the rest of the file is looked at.
+_STAND_INS: dict[str, dict[str, Any]] = {"groups": {"hosts": []}, "stores": {"path": "/"}}
+
 
 def check(tree: Tree) -> Document | None:
-    """Return the document, or None after adding every fault to `tree.problems`."""
+    """Return the document, faulty parts left out and named in `tree.problems`.
+
+    So references are checked in the same pass. None when nothing useful is left.
+    """
     try:
         return Document.model_validate(tree.data)
     except ValidationError as error:
-        for fault in error.errors(include_url=False):
-            _add(tree, fault)
+        faults = error.errors(include_url=False)
+    for fault in faults:
+        _add(tree, fault)
+    if not isinstance(tree.data, dict):
         return None
+    sound = copy.deepcopy(tree.data)
+    for fault in faults:
+        _leave_out(sound, tuple(fault["loc"]))
+    try:
+        return Document.model_validate(sound)
+    except ValidationError:
+        return None
+
+
+def _leave_out(data: dict[str, Any], path: Path) -> None:
+    """Empty an entry, or remove a key, so that the name of the entry still counts as known."""
+    *above, last = path[: 2 if path[:1] == ("defaults",) else 3]
+    parent: Any = data
+    for part in above:
+        parent = parent.get(part) if isinstance(parent, dict) else None
+    if not isinstance(parent, dict):
+        return
+    required = _STAND_INS.get(str(path[0]), {})
+    if path == ("version",):
+        parent[last] = "1"
+    elif len(path) > 2 and last in required:
+        parent[last] = copy.deepcopy(required[last])
+    elif len(path) == 2 and path[0] in _SECTIONS:
+        parent[last] = copy.deepcopy(required)
+    else:
+        parent.pop(last, None)
 
 
 def _add(tree: Tree, fault: Any) -> None:

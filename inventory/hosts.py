@@ -26,10 +26,14 @@ def range_layers(document: Document, tree: Tree) -> dict[str, list[Layer]]:
     for key, entry in document.hosts.items():
         try:
             names = _names(key)
-            layers = _addressed(names, layer(entry))
         except UsageError as error:
             tree.problem(("hosts", key), _sentence(error), at_key=True)
             continue
+        layers = [layer(entry)] * len(names)
+        try:
+            layers = _addressed(names, layer(entry))
+        except UsageError as error:
+            tree.problem(("hosts", key, "address"), _sentence(error))
         for name, said in zip(names, layers, strict=True):
             before = ranged.setdefault(name, [])
             if is_range(key):

@@ -6,7 +6,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from gpuguard.inventory import scalars
 
-
 _TEXT = WithJsonSchema({"type": ["string", "number"]})
 
 
@@ -133,7 +132,9 @@ class Document(Section):
     """A gpuguard inventory."""
 
     version: Annotated[Literal["1"], WithJsonSchema({"const": 1})]
-    defaults: Annotated[Settings, BeforeValidator(_mapping)] = Field(default_factory=Settings)
+    defaults: Annotated[Settings, BeforeValidator(_mapping)] = Field(
+        default_factory=lambda: Settings.model_validate({})
+    )
     stores: _entries(StoreEntry) = Field(default_factory=dict)  # type: ignore[valid-type]
     policies: _entries(PolicyEntry) = Field(default_factory=dict)  # type: ignore[valid-type]
     groups: _entries(GroupEntry) = Field(default_factory=dict)  # type: ignore[valid-type]
