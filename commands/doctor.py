@@ -1,0 +1,112 @@
+"""`gpuguard doctor`: what would stop a checkpoint or a restore on each host."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpuguard.commands.options import Format, OutputOption, new_app, settings
+from gpuguard.commands.output import complain, paint, write, write_json
+from gpuguard.commands.text import clean
+from gpuguard.model.exit_codes import ExitCode
+from gpuguard.model.plans import Finding, Level
+
+if TYPE_CHECKING:
+    from gpuguard.running.doctoring import HostReport
+
+app = new_app(
+    "Say what would stop a checkpoint or a restore on each host, each finding with its remedy."
+)
+
+_SHOWN = {Level.ERROR: "red", Level.WARNING: "yellow", Level.INFO: "cyan", Level.OK: "green"}
+
+
+@app.command()
+def doctor(
+    hosts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[HOST]…", help="Hosts, ranges or @groups; all by default."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", "-a", help="Also show what is fine, and remarks.")
+    ] = False,
+    output: OutputOption = Format.TABLE,
+) -> int:
+    """Say what would stop a checkpoint or a restore on each host, each finding with its remedy."""
+    from gpuguard.inventory.load import load_inventory
+    from gpuguard.inventory.locate import find_inventory
+    from gpuguard.inventory.select import select_hosts
+    from gpuguard.remote.pool import Pool
+    from gpuguard.running.doctoring import examine_hosts
+
+    inventory = load_inventory(find_inventory(settings().inventory, os.environ))
+    chosen = select_hosts(inventory, hosts or ())
+    with Pool(Path(inventory.path).parent) as pool:
+        reports = examine_hosts(inventory, pool, chosen)
+    if output is Format.TABLE:
+        print_reports(reports, every)
+    else:
+        print_json(reports, output)
+    return exit_code(reports)
+
+
+def exit_code(reports: "Sequence[HostReport]") -> ExitCode:
+    """Return what the reports say to the shell: unreachable hosts weigh more than findings."""
+    silent = [report for report in reports if report.error is not None]
+    if silent:
+        return ExitCode.UNREACHABLE if len(silent) == len(reports) else ExitCode.PARTIAL
+    bad = any(report.worst is Level.ERROR for report in reports)
+    return ExitCode.FAILED if bad else ExitCode.OK
+
+
+def print_json(reports: "Sequence[HostReport]", output: Format) -> None:
+    """Print every finding of every host, and the hosts that could not be asked."""
+    items = [item.to_dict() for report in reports for item in report.findings]
+    errors = [report.error for report in reports if report.error is not None]
+    if output is Format.JSON:
+        write_json({"schema": "gpuguard.doctor/1", "items": items, "errors": errors})
+        return
+    for item in items:
+        write_json({"schema": "gpuguard.doctor/1", **item}, indent=None)
+    for error in errors:
+        write_json({"schema": "gpuguard.error/1", "error": error}, indent=None)
+
+
+def print_reports(reports: "Sequence[HostReport]", every: bool) -> None:
+    """Print each finding once, with the hosts it holds for, the heaviest first."""
+    for key, hosts in grouped(reports).items():
+        finding = Finding(*key)
+        if finding.level in (Level.ERROR, Level.WARNING) or every:
+            _print_finding(finding, hosts)
+    for report in reports:
+        if report.error is not None:
+            complain(str(report.error["message"]), report.error.get("hint"))
+    fine = [report.host for report in reports if report.worst is Level.OK]
+    if fine:
+        write(f"{paint('ok', 'green')}  {_fold(fine)}: nothing stands in the way")
+
+
+def grouped(reports: "Sequence[HostReport]") -> dict[tuple[Any, ...], list[str]]:
+    """Return the hosts of each finding, by the finding's fields without its subject."""
+    found: dict[tuple[Any, ...], list[str]] = {}
+    for report in reports:
+        for item in report.findings:
+            key = (item.level, item.code, "", item.text, item.remedy)
+            found.setdefault(key, []).append(report.host)
+    order = list(Level)
+    return dict(sorted(found.items(), key=lambda entry: order.index(entry[0][0])))
+
+
+def _print_finding(finding: Finding, hosts: Sequence[str]) -> None:
+    word = paint(finding.level.value, _SHOWN[finding.level])
+    write(f"{word}  {_fold(hosts)}: {clean(finding.text)}  [{finding.code}]")
+    if finding.remedy:
+        write(f"    {clean(finding.remedy)}")
+
+
+def _fold(hosts: Sequence[str]) -> str:
+    from gpuguard.inventory.ranges import fold
+
+    return fold(hosts)
