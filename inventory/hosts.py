@@ -63,11 +63,7 @@ def _sentence(error: UsageError) -> str:
 def _addressed(names: list[str], said: Layer) -> list[Layer]:
     """Give each host of a range its own address."""
     address = said.get("address")
-    if not address:
-        return [said] * len(names)
-    if set(address.replace(_NAME, "")) & set("{}"):
-        raise UsageError(f"address {address}: only {_NAME} may stand in braces")
-    if _NAME in address:
+    if not address or _NAME in address:
         return [said] * len(names)
     if not is_range(address):
         if len(names) > 1:
@@ -107,7 +103,7 @@ def _check_common(document: Document, tree: Tree) -> None:
     common: list[tuple[tuple[str, ...], str | None]] = [(("defaults",), document.defaults.address)]
     common += [(("groups", name), entry.address) for name, entry in document.groups.items()]
     for path, address in common:
-        if address and (_NAME not in address or set(address.replace(_NAME, "")) & set("{}[],")):
+        if address and (_NAME not in address or is_range(address)):
             reason = f"many hosts cannot share {address}; write {_NAME} for the host's name"
             tree.problem((*path, "address"), reason)
 

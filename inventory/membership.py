@@ -7,6 +7,8 @@ from gpuguard.inventory.tree import Tree
 from gpuguard.model.errors import UsageError
 from gpuguard.model.inventory import nearest
 
+_MAX_DEPTH = 64
+
 
 class Members:
     """Expand the `hosts:` of every group against the hosts that exist."""
@@ -61,6 +63,9 @@ class Members:
         if name in self._open:
             circle = " -> ".join([*self._open[self._open.index(name) :], name])
             self._complain(group, f"groups contain each other: {circle}")
+            return set()
+        if len(self._open) >= _MAX_DEPTH:
+            self._complain(group, f"groups nest deeper than {_MAX_DEPTH} levels")
             return set()
         if name not in self._groups:
             close = nearest(name, self._groups)

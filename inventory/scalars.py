@@ -71,6 +71,8 @@ def address(value: Any) -> str:
         return found[1:-1]
     if re.search(r"[/@\\'\"`$;&|<>()]", found):
         raise ValueError(f"{found!r} is no host name or address")
+    if set(found.replace("{name}", "")) & set("{}"):
+        raise ValueError(f"{found!r}: only {{name}} may stand in braces")
     return found
 
 

@@ -44,7 +44,11 @@ Port = Annotated[
     WithJsonSchema({"type": "integer", "minimum": 1, "maximum": 65535}),
 ]
 Switch = Annotated[bool, BeforeValidator(scalars.switch), WithJsonSchema({"type": "boolean"})]
-Words = Annotated[list[Text], BeforeValidator(scalars.word_list)]
+Words = Annotated[
+    list[Text],
+    BeforeValidator(scalars.word_list),
+    WithJsonSchema({"type": ["array", "string"], "items": {"type": ["string", "number"]}}),
+]
 Texts = Annotated[dict[str, FreeText], BeforeValidator(_mapping)]
 
 
@@ -164,4 +168,9 @@ def keys_at(path: tuple[str | int, ...]) -> list[str]:
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of an inventory, for editors."""
     schema = Document.model_json_schema()
+    for section in schema["properties"].values():
+        entry = section.get("additionalProperties")
+        if entry:
+            section["type"] = ["object", "null"]
+            section["additionalProperties"] = {"anyOf": [entry, {"type": "null"}]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,1 @@
+"""Inventories made from what people already have."""
