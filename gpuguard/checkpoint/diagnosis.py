@@ -1,52 +1,199 @@
-"""Find the cause in a CRIU log: the first error that is not noise."""
+"""Translate a failed checkpoint or restore into cause, remedy and the path of the log."""
 
-import re
-from collections.abc import Iterable
-from typing import Optional
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Optional
 
-_ERROR = re.compile(r"\A\([0-9.]+\)\s+(?:(?P<pid>[0-9]+):\s+)?Error\s+(?P<text>\(.*)\Z")
-# Seen in runs that succeeded, or always the consequence of an earlier line.
-_NOISE = (
-    "tun: Unable to create tun",
-    "rlimit: Can't setup RLIMIT_NOFILE for self",
-    "Could not find restore thread",
-    "Unable to detach from",
-    "Dumping FAILED",
-    "Restoring FAILED",
+from gpuguard.checkpoint.diagnoses import ALL_RULES
+from gpuguard.checkpoint.diagnoses.facts import facts_about
+from gpuguard.checkpoint.diagnoses.lines import (
+    LogLine,
+    find_verdict,
+    is_consequence,
+    is_noise,
+    read_lines,
 )
-# CRIU reports these as warnings although nothing else says why it gave up.
-_CAUSAL_WARNINGS = ("Unable to interrupt task:", "Timeout reached. Try to interrupt")
-_WARNING = re.compile(r"\A\([0-9.]+\)\s+(?:[0-9]+:\s+)?Warn\s+(?P<text>\(.*)\Z")
+from gpuguard.checkpoint.diagnoses.outcomes import (
+    AFTER_FAILURE,
+    AFTER_SUCCESS,
+    resume_advice,
+    suspended,
+)
+from gpuguard.checkpoint.diagnoses.rules import Case, Finding, Sight, job, upper_first
+from gpuguard.model.codec import Record
+
+NOT_RECOGNISED, NO_FAILURE = "not_recognised", "no_failure_found"
+
+
+@dataclass(frozen=True)
+class Diagnosis(Record):
+    """Why it failed, in an operator's words; `confidence` is high, medium or low."""
+
+    cause: str
+    sentence: str
+    remedy: str
+    line: Optional[str]
+    log: Optional[str]
+    confidence: str
+    verdict: Optional[str] = None
+    facts: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Return the whole answer for a terminal, one part a line."""
+        parts = [self.sentence, f"Known: {' | '.join(self.facts)}" if self.facts else ""]
+        parts += [f"Remedy: {self.remedy}", f"Line: {self.line}" if self.line else ""]
+        parts.append(f"Log: {self.log}" if self.log else "Log: none was written")
+        return "\n".join(part for part in parts if part)
+
+
+def diagnose(
+    lines: Iterable[str], context: Mapping[str, Any], rc: Optional[int], log: Optional[str]
+) -> Diagnosis:
+    """Return the cause of what CRIU or a CUDA step left behind.
+
+    Args:
+        lines: the log in its order; lines of CUDA steps may stand among them.
+        context: what is known besides, such as versions, pids, sizes, hosts; any key may miss.
+        rc: the exit status, negative for a signal, None if it never ended.
+        log: where the log lies, for the answer alone; nothing is read.
+    """
+    read = read_lines(lines)
+    case = Case(read, context, rc, find_verdict(read))
+    answer = _after_success(case) if _succeeded(case) else _after_failure(case)
+    return replace(_with_suspended(answer, case), log=log, verdict=case.verdict)
 
 
 def first_error(lines: Iterable[str]) -> Optional[str]:
-    """Return CRIU's first error that is no noise, without its time stamp; None if there is none."""
-    warning = None
-    for line in lines:
-        text = _error_text(line)
-        if text is not None:
-            return text
-        warning = warning or _warning_text(line)
-    return warning
+    """Return CRIU's first error that is no noise, as the log has it; None if there is none."""
+    read = read_lines(lines)
+    found = _decisive(Case(read, {}, 1, find_verdict(read)))
+    return found.raw if found else None
 
 
 def finished(lines: Iterable[str]) -> bool:
     """Tell whether the log ends with CRIU's own word of success."""
-    return any(
-        "Dumping finished successfully" in line or "Restore finished successfully" in line
-        for line in lines
+    return (find_verdict(read_lines(lines)) or "").endswith("_ok")
+
+
+def _succeeded(case: Case) -> bool:
+    if case.verdict:
+        return case.verdict.endswith("_ok") and case.rc in (0, None)
+    return case.rc == 0
+
+
+def _after_success(case: Case) -> Diagnosis:
+    for line in _errors(case):
+        found = _explain(case, line)
+        if found and found.cause in _CAUSES_UNDER_SUCCESS:
+            return found
+    for outcome in AFTER_SUCCESS:
+        finding = outcome(case)
+        if finding:
+            return _diagnosis(finding, None, case, "cuda|plugin|driver|criu|nvml")
+    return _diagnosis(
+        Finding(
+            NO_FAILURE,
+            "CRIU reported success, and nothing known here speaks against it.",
+            "The exit code is no proof: see that the job moves on: gpuguard jobs show JOB.",
+            "medium",
+        ),
+        None,
+        case,
     )
 
 
-def _error_text(line: str) -> Optional[str]:
-    match = _ERROR.match(line.rstrip("\n"))
-    if match is None or any(noise in line for noise in _NOISE):
-        return None
-    return match.group("text")
+# A GPU process that cannot be resumed is lost although CRIU calls its own part a success.
+_CAUSES_UNDER_SUCCESS = (
+    "gpu_memory_full_at_restore",
+    "process_died_in_cuda_call",
+    "gpu_map_incomplete",
+)
 
 
-def _warning_text(line: str) -> Optional[str]:
-    match = _WARNING.match(line.rstrip("\n"))
-    if match is None or not any(cause in line for cause in _CAUSAL_WARNINGS):
-        return None
-    return match.group("text")
+def _after_failure(case: Case) -> Diagnosis:
+    decisive = _decisive(case)
+    if decisive:
+        return _explain(case, decisive) or _unknown(case, list(_errors(case)))
+    for outcome in AFTER_FAILURE:
+        finding = outcome(case)
+        if finding:
+            last = case.lines[-1] if case.lines else None
+            return _diagnosis(finding, last, case, "criu|kernel|lock|page")
+    return _unknown(case, [line for line in case.lines if line.level == "Error"])
+
+
+def _decisive(case: Case) -> Optional[LogLine]:
+    # A warning or a consequence names the cause only where no error does.
+    lesser = (line for line in case.lines if not is_noise(line) and _matches(line))
+    return next(_errors(case), None) or next(lesser, None)
+
+
+def _errors(case: Case) -> Iterator[LogLine]:
+    """Yield the lines that can be the cause, in order.
+
+    Those are error lines, and lines without a level (of CUDA steps, of standard output) that a
+    rule knows.
+    """
+    for line in case.lines:
+        if is_noise(line) or is_consequence(line):
+            continue
+        if line.level == "Error" or (line.level is None and _matches(line)):
+            yield line
+
+
+def _matches(line: LogLine) -> bool:
+    return any(rule.pattern.search(line.text) for rule in ALL_RULES)
+
+
+def _explain(case: Case, line: LogLine) -> Optional[Diagnosis]:
+    for rule in ALL_RULES:
+        match = rule.pattern.search(line.text)
+        if match:
+            finding = rule.explain(Sight(case, line, match.groupdict()))
+            return _diagnosis(finding, line, case, rule.about)
+    return None
+
+
+def _diagnosis(finding: Finding, line: Optional[LogLine], case: Case, about: str = "") -> Diagnosis:
+    facts = facts_about(case.context, about, f"{finding.sentence} {finding.remedy}")
+    quoted = line.raw if line else None
+    return Diagnosis(
+        finding.cause,
+        upper_first(finding.sentence),
+        finding.remedy,
+        quoted,
+        None,
+        finding.confidence,
+        None,
+        facts,
+    )
+
+
+def _unknown(case: Case, errors: list[LogLine]) -> Diagnosis:
+    first = next(iter(errors), case.lines[-1] if case.lines else None)
+    said = f'Its first error line is "{first.raw}".' if first else "It left no line in its log."
+    later = next(filter(None, (_explain(case, line) for line in errors[1:])), None)
+    hint = f" A later line is known: {later.sentence}" if later else ""
+    name = job(Sight(case, first)) if first else "JOB"
+    remedy = (later.remedy + " ") if later else ""
+    return Diagnosis(
+        NOT_RECOGNISED,
+        f"This failure is not recognised (rc {case.rc}). {said}{hint}",
+        f"{remedy}Read the log from that line on, ask the state of the job (gpuguard jobs show "
+        f"{name}) and of the host (gpuguard doctor --job {name}).",
+        first.raw if first else None,
+        None,
+        "low",
+        None,
+        facts_about(case.context, ".", said),
+    )
+
+
+def _with_suspended(answer: Diagnosis, case: Case) -> Diagnosis:
+    """Add what must not be forgotten: CUDA processes that still sleep after the failure."""
+    states = suspended(case.context)
+    if not states or answer.cause in ("cuda_left_suspended", "gpu_memory_full_at_restore"):
+        return answer
+    sleeping = ", ".join(f"{pid} ({state})" for pid, state in states.items())
+    more = f" Still suspended on the CUDA side: {sleeping}; resume first: {resume_advice(states)}."
+    return replace(answer, remedy=answer.remedy + more)
