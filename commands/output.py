@@ -79,8 +79,12 @@ def note(text: str) -> None:
 
 
 def complain(message: str, hint: object = None, mark: str = "error") -> None:
-    """Write an `error:` line to stderr and, if there is one, its `hint:` line."""
-    sys.stderr.write(f"{paint(mark, 'red', sys.stderr)}: {clean(message)}\n")
+    """Write an `error:` line to stderr and, if there is one, its `hint:` line.
+
+    A message of several lines is one that lists several faults; each is cleaned by itself.
+    """
+    lines = "\n".join(clean(line) for line in message.split("\n"))
+    sys.stderr.write(f"{paint(mark, 'red', sys.stderr)}: {lines}\n")
     if hint:
         sys.stderr.write(f"{paint('hint', 'cyan', sys.stderr)}: {clean(str(hint))}\n")
     sys.stderr.flush()
