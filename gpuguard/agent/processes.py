@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,4 +151,28 @@ def send_signal(process: ProcessRef, number: int) -> bool:
         return False
     finally:
         os.close(descriptor)
+    return True
+
+
+def children(pid: int) -> list[int]:
+    """Return the children of `pid`."""
+    return [entry.pid for entry in every_process().values() if entry.parent == pid]
+
+
+def command_line(pid: int) -> list[bytes]:
+    """Return the arguments of `pid`; empty for a kernel thread or a process that is gone."""
+    try:
+        data = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return data.split(b"\0")[:-1]
+
+
+def wait_gone(process: Optional[ProcessRef], seconds: float) -> bool:
+    """Wait until this very process has ended, at most `seconds`; tell whether it has."""
+    deadline = time.monotonic() + seconds
+    while alive(process):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.005)
     return True

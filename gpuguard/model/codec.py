@@ -16,7 +16,7 @@ class Record:
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain dictionaries, lists and scalars."""
         return {
-            field.name: _plain(getattr(self, field.name))
+            field.name: plain(getattr(self, field.name))
             for field in dataclasses.fields(self)  # type: ignore[arg-type]
         }
 
@@ -41,15 +41,16 @@ class Record:
             raise ValueError(f"{cls.__name__}: {error}") from error
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Return `value` with every record and enum in it as dictionaries, lists and scalars."""
     if isinstance(value, Record):
         return value.to_dict()
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     return value
 
 

@@ -1,0 +1,107 @@
+"""Take a process that already runs into care, without touching it."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+from gpuguard.agent import jobs, processes
+from gpuguard.agent.clock import boot_id, utc_now
+from gpuguard.agent.launching import check_name_free
+from gpuguard.agent.locks import job_lock
+from gpuguard.agent.paths import NodePaths
+from gpuguard.model.errors import RefusedError, UsageError
+from gpuguard.model.jobs import Job, JobOrigin, JobPolicy, JobSpec, JobState
+
+_FIRST_EPOCH = 1
+
+
+def adopt_job(paths: NodePaths, spec: JobSpec, policy: JobPolicy, pid: int) -> Job:
+    """Record process `pid` and its tree as a job, and return it.
+
+    Raises:
+        UsageError: there is no such process.
+        RefusedError: the name is taken, or the process must not be adopted.
+    """
+    paths.job(spec.name)
+    with job_lock(paths, spec.name, "jobs.adopt"):
+        root = processes.stat(pid)
+        if root is None or root.ended:
+            raise UsageError(f"there is no process {pid} on this node")
+        _check_kind(root)
+        _check_owner(paths, spec, root)
+        check_name_free(paths, spec.name)
+        (paths.job(spec.name) / "status").unlink(missing_ok=True)
+        job = _record(spec, policy, root)
+        jobs.save_job(paths, job)
+        return jobs.observe(paths, job)
+
+
+def is_shell_job(pid: int) -> bool:
+    """Tell whether a session of the tree is led from outside it, or uses a terminal."""
+    members = processes.tree(pid)
+    inside = {entry.pid for entry in members}
+    return any(entry.session not in inside or entry.tty for entry in members)
+
+
+def _check_kind(root: processes.Stat) -> None:
+    if root.pid == 1:
+        raise RefusedError("process 1 is the node's init: it cannot be a job")
+    if root.kernel_thread:
+        raise RefusedError(f"process {root.pid} ({root.name}) is a thread of the kernel")
+    if processes.pid_namespace(root.pid) != processes.pid_namespace(os.getpid()):
+        raise RefusedError(
+            f"process {root.pid} ({root.name}) lives in a pid namespace of its own (a container)",
+            "start the job with gpuguard jobs run instead",
+        )
+
+
+def _check_owner(paths: NodePaths, spec: JobSpec, root: processes.Stat) -> None:
+    members = {entry.pid for entry in processes.tree(root.pid)}
+    if os.getpid() in members:
+        raise RefusedError(f"process {root.pid} ({root.name}) carries gpuguard's own connection")
+    if _is_ours(root.pid):
+        raise RefusedError(f"process {root.pid} is gpuguard's own")
+    for job in jobs.list_jobs(paths):
+        if job.state in jobs.ENDED or job.root is None:
+            continue
+        theirs = {entry.pid for entry in processes.tree(job.root.pid)}
+        if job.supervisor:
+            theirs.add(job.supervisor.pid)
+        if theirs & members:
+            raise RefusedError(
+                f"process {root.pid} belongs to job {job.spec.name} already",
+                f"see it: gpuguard jobs show {job.spec.name}",
+            )
+
+
+def _is_ours(pid: int) -> bool:
+    here = os.fsencode(Path(__file__).resolve().parent)
+    return any(
+        word in (here + b"/main.py", here + b"/supervisor.py")
+        for word in processes.command_line(pid)
+    )
+
+
+def _record(spec: JobSpec, policy: JobPolicy, root: processes.Stat) -> Job:
+    command = tuple(word.decode(errors="replace") for word in processes.command_line(root.pid))
+    return Job(
+        spec=dataclasses.replace(
+            spec,
+            command=spec.command or command,
+            cwd=str(Path(f"/proc/{root.pid}/cwd").readlink()),
+            user=spec.user or _owner(root.pid),
+        ),
+        origin=JobOrigin.ADOPTED,
+        state=JobState.RUNNING,
+        epoch=_FIRST_EPOCH,
+        boot_id=boot_id(),
+        root=root.ref,
+        namespace_pid=root.pid,
+        shell_job=is_shell_job(root.pid),
+        started_at=utc_now(),
+        policy=policy,
+    )
+
+
+def _owner(pid: int) -> str:
+    return Path(f"/proc/{pid}").owner()

@@ -1,0 +1,18 @@
+"""Errors as data: what happened, and the place in the agent where nobody expected it."""
+
+import traceback
+from typing import Any
+
+from gpuguard.model.errors import GpuguardError
+
+
+def error_of(error: BaseException) -> dict[str, Any]:
+    """Return any exception in the form of GpuguardError.to_dict()."""
+    if isinstance(error, GpuguardError):
+        return error.to_dict()
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    place = f"{last.filename.rpartition('/')[2]}:{last.lineno} in {last.name}" if last else "?"
+    reason = str(error) or "no reason given"
+    details = {"place": place, "type": type(error).__name__}
+    return GpuguardError(f"{type(error).__name__}: {reason} ({place})", details=details).to_dict()
