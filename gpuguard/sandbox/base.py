@@ -14,8 +14,10 @@ from gpuguard.sandbox.tools import run_tool
 Say = Callable[[str], None]
 
 # Mounts of a build live in its own namespace and its processes end with us, whatever kills us.
-_BOXED = ("setpriv", "--pdeathsig", "KILL", "unshare", "-m", "-p", "-f", "--kill-child")
-_BOXED += ("--propagation", "private", "--mount-proc")
+_BOXED = (
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("unshare", "-m", "-p", "-f", "--kill-child", "--propagation", "private", "--mount-proc"),
+)
 _IN_ROOT = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"'
 
 

@@ -23,6 +23,13 @@ _ENVIRONMENT = (
     "LANG=C.UTF-8",
 )
 
+# The shell puts a command with & into no group of its own, so setsid becomes it: $! is its pid.
+_OWN_SESSION = 'setsid steps "$@" </dev/null >>/var/log/workload.log 2>&1 & echo $!'
+_IN_SHELL = """
+setsid sh -c 'steps "$@" </dev/null >>/var/log/workload.log 2>&1 3>&- & echo $! >&3; exec 3>&-; wait' \
+    sh "$@" 3>&1 </dev/null >/dev/null 2>&1 &
+"""
+
 
 class Sandbox:
     """A sandbox that is up."""
@@ -87,6 +94,16 @@ class Sandbox:
             words = (done.stderr or done.stdout).strip()
             raise GpuguardError(f"{name}: {' '.join(argv)}: exit {done.returncode}: {words}")
         return done
+
+    def start_workload(self, name: str, options: Sequence[str], in_shell: bool = False) -> int:
+        """Start `steps` with `options` on a host, detached, and return its pid there.
+
+        It leads a session of its own; with `in_shell` a shell that stays alive leads it instead.
+        What it prints goes to /var/log/workload.log.
+        """
+        script = _IN_SHELL if in_shell else _OWN_SESSION
+        done = self.run(name, ["sh", "-c", script, "sh", *options])
+        return int(done.stdout)
 
     def path(self, name: str, path: str) -> Path:
         """Return a path inside a running host as the machine reaches it."""

@@ -9,6 +9,7 @@ from gpuguard.model.errors import GpuguardError
 from gpuguard.sandbox import network
 from gpuguard.sandbox.places import SCRIPTS, HostFolder, SandboxFolder
 from gpuguard.sandbox.processes import ProcessMark, end_process, namespace_inits, read_mark
+from gpuguard.sandbox.programs import install_programs
 from gpuguard.sandbox.record import HostRecord, SandboxRecord
 from gpuguard.sandbox.tools import run_tool
 
@@ -122,6 +123,7 @@ def make_disk(host: PracticeHost, hosts_file: str, authorized_keys: str) -> None
     _write(folder.disk / "etc/hostname", f"{host.host.name}\n")
     _write(folder.disk / "etc/hosts", hosts_file)
     _authorize(folder.disk, host.host.base, authorized_keys)
+    install_programs(folder.disk)
     key = host_key(folder)
     if not key.exists():
         key.parent.mkdir(parents=True, exist_ok=True)
