@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from gpuguard import __version__
+from gpuguard.commands.defaults import prefer, preferences
 from gpuguard.commands.options import Settings, When, examples, hoist, use_settings
 from gpuguard.commands.table import COMMANDS
 from gpuguard.model.errors import UsageError
@@ -87,11 +88,16 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def root(
+    ctx: typer.Context,
     inventory: Annotated[
         Path | None,
         typer.Option(
             "--inventory", "-i", envvar="GPUGUARD_INVENTORY", help="The inventory file to use."
         ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", envvar="GPUGUARD_CONFIG", help="The file of preferences to use."),
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print results and errors only.")
@@ -114,14 +120,28 @@ def root(
 ) -> None:
     """Save running GPU jobs below the application, and bring them back on a healthy host."""
     del version
+    values = preferences(config)
+    said = prefer(
+        ctx,
+        values,
+        {
+            "inventory": inventory,
+            "quiet": quiet,
+            "no_input": no_input,
+            "color": color,
+            "progress": progress,
+        },
+    )
     use_settings(
         Settings(
-            inventory=inventory,
+            inventory=said["inventory"],
             debug=debug,
-            quiet=quiet,
-            no_input=no_input,
-            color=When.NEVER if no_color else color,
-            progress=progress,
+            quiet=said["quiet"],
+            no_input=said["no_input"],
+            color=When.NEVER if no_color else When(said["color"]),
+            progress=When(said["progress"]),
+            config=config,
+            fanout=values["fanout"].value,
         )
     )
 

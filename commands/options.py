@@ -35,6 +35,8 @@ class Settings:
     no_input: bool = False
     color: When = When.AUTO
     progress: When = When.AUTO
+    config: Path | None = None  # the file of --config
+    fanout: int = 32  # hosts worked on at once
 
 
 _settings = Settings()
@@ -53,7 +55,7 @@ def use_settings(new: Settings) -> None:
 
 # Options of the root that may stand anywhere on the line, up to a bare `--`.
 GLOBAL_FLAGS = frozenset({"--debug", "--no-color", "--no-input", "--quiet", "-q"})
-GLOBAL_VALUES = frozenset({"--inventory", "-i", "--color", "--progress"})
+GLOBAL_VALUES = frozenset({"--inventory", "-i", "--config", "--color", "--progress"})
 
 
 def hoist(argv: list[str]) -> list[str]:
