@@ -42,7 +42,7 @@ demo: $(READY)  ## Show a running job move between hosts, in the practice fleet 
 	@scripts/demo
 
 bench: $(READY)  ## Measure against the rivals and write docs/measured/bench.md (as root)
-	@$(BIN)/python scripts/bench.py --write docs/measured/bench.md
+	@$(BIN)/python scripts/bench --write docs/measured/bench.md
 
 constraints: $(READY)  ## Pin the versions installed now in constraints.txt
 	$(BIN)/pip freeze --all --exclude-editable | scripts/pins > constraints.new
