@@ -22,8 +22,9 @@ class Hello(Record):
     python: str
     pid: int
     uid: int
-    agent: str | None = None  # SHA-256 of the bundle that runs
+    agent: str = ""  # SHA-256 of the bundle that runs; empty: it runs from elsewhere
     recovered: tuple[str, ...] = ()  # ids of procedures that were finished or undone first
+    fenced: tuple[Any, ...] = ()  # stale copies that were stopped first
 
 
 class Session(Protocol):

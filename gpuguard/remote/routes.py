@@ -1,0 +1,131 @@
+"""Connections along their whole way: settings, jump hosts, host keys, and how many at once."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from gpuguard.model.errors import UnreachableError, UsageError
+from gpuguard.model.inventory import Host
+from gpuguard.remote import failures, ssh
+from gpuguard.remote.host_keys import HostKeys
+from gpuguard.remote.known_hosts import HostKey
+from gpuguard.remote.settings import Route, Settings
+
+AT_ONCE = 32
+AT_ONCE_PER_JUMP = 8
+_TRIES = 3
+_DEEPEST = 8
+
+T = TypeVar("T")
+
+
+class Routes:
+    """Connect to hosts; jump hosts are connected once and shared."""
+
+    def __init__(self, inventory_dir: Path, settings: Settings | None = None) -> None:
+        self._inventory_dir = inventory_dir
+        self._settings = settings or Settings()
+        self._ring = ssh.KeyRing()
+        self._slots = threading.BoundedSemaphore(AT_ONCE)
+        self._jumps: dict[tuple[str, ...], _Jump] = {}
+        self._lock = threading.Lock()
+
+    def route(self, host: Host) -> Route:
+        """Return where `host` is and how it is reached; raise UsageError."""
+        return self._settings.of_host(host)
+
+    @contextmanager
+    def connect(self, host: Host) -> Iterator[ssh.Connection]:
+        """Yield a new connection; it is cut if the block fails."""
+        keys = HostKeys.of(host, self._inventory_dir)
+        route = self.route(host)
+        limits = ssh.Limits.of(host.connect_timeout)
+
+        def attempt(via: ssh.Connection | None) -> ssh.Connection:
+            proofs = ssh.Proofs(self._ring, keys.types(route), keys.verify)
+            return ssh.open_connection(route, via, limits, proofs)
+
+        connection = self._reach(route, host, attempt)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+
+    def host_key(self, host: Host) -> tuple[Route, HostKey]:
+        """Return the route and the key that the host shows, unverified, without a login."""
+        route = self.route(host)
+        limits = ssh.Limits.of(host.connect_timeout)
+        key = self._reach(route, host, lambda via: ssh.fetch_host_key(route, via, limits))
+        return route, key
+
+    def close(self) -> None:
+        """Close the connections to jump hosts."""
+        with self._lock:
+            jumps, self._jumps = list(self._jumps.values()), {}
+        for jump in jumps:
+            jump.close()
+
+    def _reach(self, route: Route, host: Host, attempt: Callable[[ssh.Connection | None], T]) -> T:
+        if not route.jumps:
+            with self._slots:
+                return attempt(None)
+        jump = self._jump(route.jumps)
+        with jump.slots, self._slots:
+            return _patiently(lambda: attempt(self._contact(jump, host)))
+
+    def _jump(self, chain: tuple[str, ...]) -> "_Jump":
+        with self._lock:
+            return self._jumps.setdefault(chain, _Jump(chain))
+
+    def _contact(self, jump: "_Jump", host: Host, depth: int = 1) -> ssh.Connection:
+        """Return the connection to the last host of the chain, each reached through the last."""
+        if depth > _DEEPEST:
+            raise UsageError(f"{host.name}: its jump hosts lead in a circle: {jump.chain}")
+        with jump.lock:
+            if jump.connection is None or not jump.connection.alive:
+                jump.connection = self._open_jump(jump.chain, host, depth)
+            return jump.connection
+
+    def _open_jump(self, chain: tuple[str, ...], host: Host, depth: int) -> ssh.Connection:
+        route = self._settings.of_jump(chain[-1])
+        before = chain[:-1] or route.jumps
+        via = self._contact(self._jump(before), host, depth + 1) if before else None
+        keys = HostKeys.of(host, self._inventory_dir)
+        limits = ssh.Limits.of(host.connect_timeout)
+        try:
+            proofs = ssh.Proofs(self._ring, keys.types(route), keys.verify)
+            return _patiently(lambda: ssh.open_connection(route, via, limits, proofs))
+        except UnreachableError as error:
+            reason = error.message.removeprefix(f"{route.name}: ")
+            raise failures.jump_down(host.name, chain[-1], reason) from error
+
+
+class _Jump:
+    """A chain of jump hosts: its connection, and how many hosts may be connecting through it."""
+
+    def __init__(self, chain: tuple[str, ...]) -> None:
+        self.chain = chain
+        self.lock = threading.Lock()
+        self.slots = threading.BoundedSemaphore(AT_ONCE_PER_JUMP)
+        self.connection: ssh.Connection | None = None
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+
+
+def _patiently(attempt: Callable[[], T]) -> T:
+    """Try again where a crowded sshd drops connections at random (MaxStartups)."""
+    for turn in range(1, _TRIES):
+        try:
+            return attempt()
+        except UnreachableError as error:
+            if error.details.get("reason") != "handshake":
+                raise
+        time.sleep(random.uniform(0.1, 0.4) * 2**turn)  # noqa: S311 - spreads, guards nothing
+    return attempt()
