@@ -45,8 +45,8 @@ def _problems(job: str, view: HostView, needs: JobNeeds, store: StoreView) -> li
         return [f"it does not answer: {view.problem}"]
     problems = _version_problems(view.facts, needs)
     wanted = needs.memory + _MEMORY_SPARE
-    if view.facts.memory_available < wanted:
-        have = view.facts.memory_available
+    have = view.facts.memory_available or 0
+    if have < wanted:
         problems.append(f"it has {have >> 20} MiB of memory free, {wanted >> 20} MiB are needed")
     known = view.job(job)
     if known is not None and known.state.value in ("running", "stopped", "unknown"):
@@ -81,7 +81,7 @@ def _number(version: str) -> tuple[int, ...]:
 
 
 def _free(view: HostView) -> int:
-    return view.facts.memory_available if view.facts else 0
+    return (view.facts.memory_available or 0) if view.facts else 0
 
 
 def _remedy(host: str) -> str:

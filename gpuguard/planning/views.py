@@ -19,8 +19,8 @@ class HostFacts(Record):
     arch: str
     criu: str | None = None
     cpu_flags: tuple[str, ...] = ()
-    memory_total: int = 0  # bytes
-    memory_available: int = 0  # bytes
+    memory_total: int | None = None  # bytes
+    memory_available: int | None = None  # bytes
     signing_key: str | None = None
 
 

@@ -1,0 +1,209 @@
+"""gpuguard jobs: run, adopt, list, show, stop, forget, logs."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from gpuguard.commands.context import chosen_hosts, open_desk
+from gpuguard.commands.options import Format, HostOption, OutputOption, examples, new_app
+from gpuguard.commands.output import Column, Listing, note, print_listing, print_result
+from gpuguard.commands.text import age
+from gpuguard.model.errors import UsageError
+from gpuguard.model.exit_codes import ExitCode
+from gpuguard.model.jobs import Job
+
+app = new_app(
+    "Run, adopt, list and stop jobs.",
+    "gpuguard jobs run llm --host gpu001 -- python3 train.py",
+    "gpuguard jobs list",
+    "gpuguard jobs logs llm --follow",
+)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The job's name.")]
+OneHost = Annotated[str | None, typer.Option("--host", "-w", help="The host it is on.")]
+PolicyOption = Annotated[str | None, typer.Option("--policy", help="A policy of the inventory.")]
+
+
+@app.command(
+    epilog=examples(
+        "gpuguard jobs run llm --host gpu001 -- python3 train.py --epochs 90",
+        "gpuguard jobs run llm --host gpu001 --cwd /srv/llm --env SEED=7 --user ada -- ./train",
+    )
+)
+def run(
+    name: NameArgument,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run.")
+    ] = None,
+    host: OneHost = None,
+    policy: PolicyOption = None,
+    cwd: Annotated[str | None, typer.Option("--cwd", help="Its working folder.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="May be repeated.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Run as this user.")] = None,
+    output: OutputOption = Format.TABLE,
+) -> int:
+    """Start a job in the shape that can be saved and moved; it outlives this command."""
+    from gpuguard.running.jobs import Launch, launch
+
+    wish = Launch(name, host, tuple(command or ()), policy, cwd, _variables(env or []), user)
+    with open_desk() as desk:
+        place, job = launch(desk, wish)
+    _print_started(place, job, output)
+    return 0
+
+
+@app.command(epilog=examples("gpuguard jobs adopt llm --host gpu001 --pid 4711"))
+def adopt(
+    name: NameArgument,
+    host: Annotated[str, typer.Option("--host", "-w", help="The host it runs on.")],
+    pid: Annotated[int, typer.Option("--pid", min=2, help="Its first process.")],
+    policy: PolicyOption = None,
+    output: OutputOption = Format.TABLE,
+) -> int:
+    """Take over a process that runs already, with its children."""
+    from gpuguard.running.jobs import Launch, launch
+
+    with open_desk() as desk:
+        place, job = launch(desk, Launch(name, host, policy=policy, pid=pid))
+    _print_started(place, job, output)
+    return 0
+
+
+@app.command(
+    "list", epilog=examples("gpuguard jobs list -w gpu[001-004]", "gpuguard jobs list -o json")
+)
+def list_jobs(host: HostOption = None, output: OutputOption = Format.TABLE) -> int:
+    """List the jobs of all hosts; hosts that do not answer are named."""
+    from gpuguard.running.listing import list_jobs as look
+
+    with open_desk() as desk:
+        seen = look(desk, chosen_hosts(desk.inventory, host))
+    print_listing(Listing("gpuguard.jobs/1", seen.items, _COLUMNS, seen.errors, "no jobs"), output)
+    return int(seen.exit_code)
+
+
+@app.command(epilog=examples("gpuguard jobs show llm", "gpuguard jobs show llm -o json"))
+def show(name: NameArgument, host: OneHost = None, output: OutputOption = Format.TABLE) -> int:
+    """Show one job: where it is, its processes, its policy."""
+    from gpuguard.running.jobs import find
+
+    with open_desk() as desk:
+        place = find(desk, name, host)
+    item = {"host": place.host, **place.job.to_dict()}
+    print_result("gpuguard.job/1", item, output, _job_lines(item))
+    return 0
+
+
+@app.command(epilog=examples("gpuguard jobs stop llm", "gpuguard jobs stop llm --grace 60"))
+def stop(
+    name: NameArgument,
+    host: OneHost = None,
+    grace: Annotated[
+        float | None, typer.Option("--grace", min=0, help="Seconds between TERM and KILL.")
+    ] = None,
+    output: OutputOption = Format.TABLE,
+) -> int:
+    """End a job without a checkpoint: TERM, then KILL after the grace time."""
+    from gpuguard.running.jobs import stop as end
+
+    with open_desk() as desk:
+        place = end(desk, name, host, grace)
+    job = place.job
+    text = f"{name} on {place.host}: {job.state.value}, exit code {_or_unknown(job.exit_code)}"
+    print_result("gpuguard.job/1", {"host": place.host, **job.to_dict()}, output, text)
+    return 0
+
+
+@app.command(epilog=examples("gpuguard jobs forget llm", "gpuguard jobs forget llm --force"))
+def forget(
+    name: NameArgument,
+    host: OneHost = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if it runs: it then runs on unwatched.")
+    ] = False,
+) -> int:
+    """Drop a job's record from its host; its checkpoints stay."""
+    from gpuguard.running.jobs import forget as drop
+
+    with open_desk() as desk:
+        place = drop(desk, name, host, force)
+    note(f"{place} has forgotten {name}; its checkpoints stay in their store")
+    return 0
+
+
+@app.command(epilog=examples("gpuguard jobs logs llm -n 100", "gpuguard jobs logs llm --follow"))
+def logs(
+    name: NameArgument,
+    host: OneHost = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones.")] = False,
+) -> int:
+    """Print the end of what a job wrote to stdout and stderr."""
+    from gpuguard.running.jobs import logs as read
+
+    def show_text(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    with open_desk() as desk:
+        read(desk, name, host, lines, follow, show_text)
+    return int(ExitCode.OK)
+
+
+_COLUMNS = (
+    Column("HOST", lambda item: item["host"]),
+    Column("JOB", lambda item: item["spec"]["name"]),
+    Column("STATE", lambda item: item["state"]),
+    Column("EPOCH", lambda item: item["epoch"], right=True),
+    Column("PROCESSES", lambda item: item["processes"], right=True),
+    Column("AGE", lambda item: age(item["started_at"]), right=True),
+    Column("POLICY", lambda item: item["spec"]["policy_name"]),
+    Column("COMMAND", lambda item: " ".join(item["spec"]["command"])[:60]),
+)
+
+
+def _variables(words: list[str]) -> dict[str, str]:
+    pairs = [word.partition("=") for word in words]
+    for name, equals, _ in pairs:
+        if not equals or not name:
+            raise UsageError(f"--env {name}: is not of the form KEY=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _print_started(host: str, job: Job, output: Format) -> None:
+    name = job.spec.name
+    pid = job.root.pid if job.root else "?"
+    text = f"{name} {job.state.value} on {host}, pid {pid}, epoch {job.epoch}"
+    print_result("gpuguard.job/1", {"host": host, **job.to_dict()}, output, text)
+    if output is Format.TABLE:
+        note(f"next: gpuguard checkpoint {name}")
+
+
+def _job_lines(item: dict[str, Any]) -> list[str]:
+    spec, root, policy = item["spec"], item["root"], item["policy"]
+    rows = {
+        "job": spec["name"],
+        "host": item["host"],
+        "state": item["state"],
+        "note": item["note"],
+        "exit code": item["exit_code"],
+        "epoch": item["epoch"],
+        "pid": root and root["pid"],
+        "processes": item["processes"],
+        "origin": item["origin"],
+        "started": item["started_at"],
+        "command": " ".join(spec["command"]),
+        "folder": spec["cwd"],
+        "user": spec["user"],
+        "log": item["log"],
+        "policy": spec["policy_name"],
+        "store": policy["store"],
+    }
+    return [f"{name + ':':<11} {value}" for name, value in rows.items() if value not in (None, "")]
+
+
+def _or_unknown(value: int | None) -> str:
+    return "unknown" if value is None else str(value)

@@ -1,0 +1,111 @@
+"""Carry out checkpoints, side by side, each on its own host."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from gpuguard.checkpoint.naming import make_checkpoint_id
+from gpuguard.model.codec import Record
+from gpuguard.model.errors import GpuguardError
+from gpuguard.model.exit_codes import ExitCode
+from gpuguard.model.operations import OperationState
+from gpuguard.model.plans import Plan
+from gpuguard.model.procedures import ProcedureRequest
+from gpuguard.planning.checkpoint import plan_checkpoint
+from gpuguard.planning.requests import CheckpointRequest
+from gpuguard.running.desk import Desk
+from gpuguard.running.following import Follower
+from gpuguard.running.ids import asked_by, operation_id, procedure_id
+from gpuguard.running.journal import journalled
+from gpuguard.running.locating import locate
+from gpuguard.state.operations import OperationLog
+
+_FANOUT = 32
+
+
+@dataclass(frozen=True)
+class Saved(Record):
+    """What came of one job: its checkpoint, or the error in its place."""
+
+    job: str
+    host: str
+    checkpoint: str
+    info: dict[str, Any] | None = None  # CheckpointInfo.to_dict()
+    times: dict[str, Any] | None = None  # Times.to_dict()
+    error: dict[str, Any] | None = None  # GpuguardError.to_dict()
+    exit_code: int = 0
+
+
+def prepare(desk: Desk, request: CheckpointRequest) -> Plan:
+    """Look at the fleet and return the plan."""
+    plan_id = operation_id("checkpoint", desk.clock.now())
+    return plan_checkpoint(request, locate(desk), plan_id)
+
+
+def save(desk: Desk, plan: Plan) -> list[Saved]:
+    """Carry `plan` out and return what came of each job, in the plan's order.
+
+    Raises:
+        RefusedError: the plan is refused.
+    """
+    with journalled(desk, plan) as log:
+        results = _side_by_side(desk, log, plan)
+        state, code = _summary(results)
+        log.end(state, code, None, {"jobs": [result.to_dict() for result in results]})
+    return results
+
+
+def exit_code(results: list[Saved]) -> ExitCode:
+    """Return 0 if all went well, 3 if some did, else the code of the first failure."""
+    return _summary(results)[1]
+
+
+def _side_by_side(desk: Desk, log: OperationLog, plan: Plan) -> list[Saved]:
+    workers = ThreadPoolExecutor(min(_FANOUT, len(plan.jobs)), "gpuguard-checkpoint")
+    futures: list[Future[Saved]] = [
+        workers.submit(_one, desk, log, plan, number) for number in range(len(plan.jobs))
+    ]
+    try:
+        return [future.result() for future in futures]
+    except BaseException:
+        # The nodes go on by themselves; our threads must not wait for them.
+        desk.stop.set()
+        desk.pool.close()
+        raise
+    finally:
+        workers.shutdown(wait=True, cancel_futures=True)
+
+
+def _one(desk: Desk, log: OperationLog, plan: Plan, number: int) -> Saved:
+    job = plan.jobs[number]
+    host = plan.params["hosts"][job]
+    checkpoint = make_checkpoint_id(desk.clock.now())
+    request = ProcedureRequest(
+        id=procedure_id(plan.id, "save", number),
+        kind="checkpoint",
+        params={
+            "job": job,
+            "checkpoint": checkpoint,
+            "host": host,
+            "after": plan.params["after"],
+            "hold_seconds": 0.0,
+        },
+        asked_by=asked_by(),
+    )
+    follower = Follower(desk, log, host, request)
+    try:
+        follower.start()
+        result = follower.finish().result or {}
+    except GpuguardError as error:
+        code = int(error.exit_code)
+        return Saved(job, host, checkpoint, error=error.to_dict(), exit_code=code)
+    return Saved(job, host, checkpoint, result.get("info"), result.get("times"))
+
+
+def _summary(results: list[Saved]) -> tuple[OperationState, ExitCode]:
+    failed = [result for result in results if result.error]
+    if not failed:
+        return OperationState.DONE, ExitCode.OK
+    if len(failed) < len(results):
+        return OperationState.PARTIAL, ExitCode.PARTIAL
+    return OperationState.FAILED, ExitCode(failed[0].exit_code)

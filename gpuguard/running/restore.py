@@ -1,0 +1,90 @@
+"""Bring a job back from a checkpoint."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpuguard.model.codec import Record
+from gpuguard.model.exit_codes import ExitCode
+from gpuguard.model.operations import OperationState
+from gpuguard.model.plans import Plan
+from gpuguard.model.procedures import ProcedureRequest
+from gpuguard.planning.requests import RestoreRequest
+from gpuguard.planning.restore import choose_checkpoint, plan_restore
+from gpuguard.running.desk import Desk
+from gpuguard.running.enrolling import allowed_signers
+from gpuguard.running.following import Follower
+from gpuguard.running.ids import asked_by, operation_id, procedure_id
+from gpuguard.running.journal import journalled
+from gpuguard.running.locating import locate
+from gpuguard.running.policies import job_policy
+from gpuguard.running.stores import find_store, with_manifest
+from gpuguard.state.clock import stamp
+
+
+@dataclass(frozen=True)
+class Brought(Record):
+    """A job that runs again."""
+
+    job: str
+    host: str
+    checkpoint: str
+    source: str | None = None  # the host it came from, in a move
+    record: dict[str, Any] | None = None  # Job.to_dict()
+
+
+def prepare(desk: Desk, request: RestoreRequest) -> Plan:
+    """Look at the fleet and the store and return the plan.
+
+    Raises:
+        GpuguardError: no store is known, or the checkpoint's manifest cannot be read.
+    """
+    fleet = locate(desk)
+    store = find_store(desk, fleet, request.job)
+    info, _ = choose_checkpoint(request, store)
+    if info is not None:
+        store = with_manifest(desk, store, request.job, info.checkpoint)
+    now = desk.clock.now()
+    return plan_restore(request, fleet, store, stamp(now), operation_id("restore", now))
+
+
+def bring_back(desk: Desk, plan: Plan) -> Brought:
+    """Carry `plan` out: the node fetches, verifies, restores, claims and lets the job go on.
+
+    Raises:
+        RefusedError: the plan is refused, or the node refuses (bad image, no proof).
+        GpuguardError: the restore failed and was undone; no copy is left.
+    """
+    job, params = plan.jobs[0], plan.params
+    with journalled(desk, plan) as log:
+        request = restore_request(desk, plan, params["checkpoint"], hold_seconds=None)
+        follower = Follower(desk, log, params["target"], request)
+        follower.start()
+        result = follower.finish().result or {}
+        brought = Brought(job, params["target"], params["checkpoint"], None, result.get("job"))
+        log.end(OperationState.DONE, ExitCode.OK, None, brought.to_dict())
+    return brought
+
+
+def restore_request(
+    desk: Desk, plan: Plan, checkpoint: str, hold_seconds: float | None
+) -> ProcedureRequest:
+    """Return the node's part of a restore or, with `hold_seconds`, of a move."""
+    params = plan.params
+    host = desk.inventory.host(params["target"])
+    return ProcedureRequest(
+        id=procedure_id(plan.id, "bring"),
+        kind="restore",
+        params={
+            "job": plan.jobs[0],
+            "checkpoint": checkpoint,
+            "store": params["store"],
+            "host": host.name,
+            "allowed_signers": allowed_signers(desk.folder),
+            "policy": job_policy(desk.inventory, params["policy_name"], host).to_dict(),
+            "hold": hold_seconds is not None,
+            "hold_seconds": hold_seconds or 0.0,
+            "proof": params["proof"],
+        },
+        asked_by=asked_by(),
+        words=("go", "discard") if hold_seconds is not None else (),
+    )

@@ -1,0 +1,34 @@
+"""Keep Ctrl-C and SIGTERM away from the few moments in which stopping would do harm."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def undisturbed(on_signal: Callable[[], None]) -> Iterator[None]:
+    """Put off signals until the block ends, then let them do what they do; main thread only.
+
+    `on_signal` is called when one arrives, so that the person is told why nothing stops.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+
+    def keep(number: int, frame: FrameType | None) -> None:
+        arrived.append(number)
+        on_signal()
+
+    before = {number: signal.signal(number, keep) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if arrived:
+        signal.raise_signal(arrived[0])
