@@ -30,11 +30,9 @@ def completion(
     shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")],
 ) -> int:
     """Print the completion script for a shell."""
-    from typer.completion import get_completion_script
+    from typer._completion_shared import get_completion_script
 
-    write(
-        get_completion_script(
-            prog_name="gpuguard", complete_var="_GPUGUARD_COMPLETE", shell=shell.value
-        )
-    )
+    from gpuguard.commands.frame import COMPLETE
+
+    write(get_completion_script(prog_name="gpuguard", complete_var=COMPLETE, shell=shell.value))
     return 0

@@ -1,5 +1,6 @@
 """The root command: global options, and a group that imports a command only when it is used."""
 
+import os
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +15,7 @@ from gpuguard.commands.options import Settings, When, examples, hoist, use_setti
 from gpuguard.commands.table import COMMANDS
 from gpuguard.model.errors import UsageError
 
+COMPLETE = "_GPUGUARD_COMPLETE"  # set by the scripts of gpuguard completion
 _ROWS = {row.name: row for row in COMMANDS}
 
 
@@ -37,6 +39,17 @@ class LazyGroup(TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl([(row.name, row.help) for row in COMMANDS])
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Complete names from the table, so that no command is imported for it."""
+        from typer._click.shell_completion import CompletionItem
+
+        names = [
+            CompletionItem(row.name, help=row.help)
+            for row in COMMANDS
+            if row.name.startswith(incomplete)
+        ]
+        return [*names, *super(TyperGroup, self).shell_complete(ctx, incomplete)]
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command; a misspelt one is answered with the nearest names.
 
@@ -48,6 +61,13 @@ class LazyGroup(TyperGroup):
             hint = f"did you mean: gpuguard {' or '.join(near)}?" if near else "gpuguard --help"
             raise UsageError(f"no command {args[0]!r}", hint)
         return super().resolve_command(ctx, args)
+
+
+def _learn_shells() -> None:
+    # Typer only does this for apps that carry its own --install-completion.
+    from typer._completion_classes import completion_init
+
+    completion_init()
 
 
 def load(target: str, name: str) -> Any:
@@ -148,6 +168,8 @@ def root(
 
 def invoke(argv: list[str]) -> int:
     """Run `argv` and return the exit code the command returned."""
+    if COMPLETE in os.environ:
+        _learn_shells()
     command = typer.main.get_command(app)
     result = command.main(hoist(argv), prog_name="gpuguard", standalone_mode=False)
     return result if isinstance(result, int) else 0
