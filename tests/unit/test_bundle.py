@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("model", "health", "checkpoint", "agent")
+# The last one is the text that starts the agent: it runs on the node before anything is there.
+ROOMS = ("model", "health", "checkpoint", "agent", "remote/node_start.py")
 # Every module of the rooms, found on disk: one that nobody imports must load as well.
 IMPORT_ALL = """
 import importlib, pathlib, sys
@@ -17,7 +18,8 @@ root = pathlib.Path(sys.argv[1])
 sys.path.insert(0, str(root))
 count = 0
 for room in sys.argv[2:]:
-    for path in sorted((root / "gpuguard" / room).rglob("*.py")):
+    place = root / "gpuguard" / room
+    for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
         parts = list(path.relative_to(root).with_suffix("").parts)
         if parts[-1] == "__main__" or parts[-2:] == ["agent", "nvml"]:
             continue
