@@ -1,0 +1,20 @@
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.remote.sshd import SSHD, Farm
+
+
+@pytest.fixture
+def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Farm]:
+    if SSHD is None:
+        pytest.skip("needs OpenSSH's server: apt-get install openssh-server")
+    if os.geteuid() == 0:
+        # sshd refuses to start without its empty folder, whoever configured it.
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    farm = Farm(tmp_path)
+    yield farm
+    farm.stop()

@@ -1,0 +1,142 @@
+"""Real OpenSSH servers on loopback addresses, one a host, with keys and settings of their own."""
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuguard.model.inventory import Host
+
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+
+
+def make_key(path: Path) -> Path:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+    return path
+
+
+def free_port(address: str) -> int:
+    with socket.socket() as sock:
+        sock.bind((address, 0))
+        return int(sock.getsockname()[1])
+
+
+def start_sshd(folder: Path) -> "subprocess.Popen[bytes]":
+    assert SSHD
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            [SSHD, "-D", "-e", "-f", folder / "sshd_config"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        )
+
+
+@dataclass
+class Server:
+    """One sshd: `host` is its line in the inventory."""
+
+    name: str
+    address: str
+    port: int
+    folder: Path
+    process: "subprocess.Popen[bytes]"
+    client_key: Path
+
+    @property
+    def host_key(self) -> str:
+        return " ".join((self.folder / "host_key.pub").read_text().split()[:2])
+
+    @property
+    def lookup(self) -> str:
+        return f"[{self.address}]:{self.port}"
+
+    def host(self, **changes: object) -> Host:
+        values: dict[str, object] = {
+            "name": self.name,
+            "address": self.address,
+            "port": self.port,
+            "user": getpass.getuser(),
+            "identity_files": [str(self.client_key)],
+            "connect_timeout": 2.0,
+            "timeout": 10.0,
+            "sudo": False,
+            **changes,
+        }
+        return Host.from_dict(values)
+
+    def children(self) -> list[int]:
+        """The processes of its connections."""
+        told = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(pid) for pid in told.split()]
+
+
+@dataclass
+class Farm:
+    """All servers of one test; `known_hosts` trusts each of them."""
+
+    folder: Path
+    servers: list[Server] = field(default_factory=list)
+
+    def add(self, number: int, *options: str) -> Server:
+        address, name = f"127.0.0.{number}", f"gpu{number:03d}"
+        folder = self.folder / name
+        folder.mkdir()
+        make_key(folder / "host_key")
+        key = self.folder / "client"
+        if not key.exists():
+            make_key(key)
+        shutil.copy(key.with_suffix(".pub"), folder / "authorized_keys")
+        port = free_port(address)
+        config = folder / "sshd_config"
+        config.write_text(
+            "\n".join(
+                [
+                    *options,
+                    f"ListenAddress {address}:{port}",
+                    f"HostKey {folder}/host_key",
+                    f"AuthorizedKeysFile {folder}/authorized_keys",
+                    f"PidFile {folder}/pid",
+                    "StrictModes no",
+                    "UsePAM no",
+                    "PasswordAuthentication no",
+                    "KbdInteractiveAuthentication no",
+                    "PermitRootLogin prohibit-password",
+                    "MaxStartups 100",
+                    f"SetEnv GPUGUARD_NODE_ROOT={folder}/node",
+                ]
+            )
+            + "\n"
+        )
+        process = start_sshd(folder)
+        server = Server(name, address, port, folder, process, key)
+        self.servers.append(server)
+        self.trust(server)
+        return server
+
+    def trust(self, server: Server) -> None:
+        with (self.folder / "known_hosts").open("a") as stream:
+            stream.write(f"{server.lookup} {server.host_key}\n")
+
+    def wait(self) -> None:
+        """Wait until all servers listen."""
+        for server in self.servers:
+            deadline = time.monotonic() + 10
+            while True:
+                try:
+                    socket.create_connection((server.address, server.port), 1).close()
+                    break
+                except OSError:
+                    assert time.monotonic() < deadline, (server.folder / "log").read_text()
+                    time.sleep(0.02)
+
+    def stop(self) -> None:
+        for server in self.servers:
+            for pid in [*server.children(), server.process.pid]:
+                os.kill(pid, signal.SIGKILL)
+            server.process.wait()

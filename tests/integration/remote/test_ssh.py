@@ -1,0 +1,330 @@
+"""Connections to real sshd processes: the good way, and each way it goes wrong."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuguard.model.errors import RefusedError, UnreachableError
+from gpuguard.remote.client import AgentSession
+from gpuguard.remote.opener import Opener
+from gpuguard.remote.outcome import Outcome
+from gpuguard.remote.pool import Pool
+from gpuguard.remote.routes import Routes
+from gpuguard.remote.settings import Settings
+from tests.integration.remote.sshd import Farm, Server, make_key, start_sshd
+from tests.unit.remote.agents import stand_in_bundle
+
+
+@contextlib.contextmanager
+def pool_of(farm: Farm, config: str = "") -> Iterator[Pool]:
+    """A pool that reads only its own OpenSSH settings."""
+    file = farm.folder / "ssh_config"
+    nothing = "UserKnownHostsFile none\nGlobalKnownHostsFile none\n"
+    file.write_text(f"{config}\nHost *\n{nothing}")
+    routes = Routes(farm.folder, Settings(file))
+    opener = Opener(farm.folder, routes, stand_in_bundle(farm.folder))
+    with Pool(farm.folder, opener=opener.open) as pool:
+        yield pool
+    opener.close()
+
+
+def test_first_contact_sends_the_agent_and_later_ones_find_it(farm: Farm) -> None:
+    server = farm.add(2)
+    farm.wait()
+    for _ in range(2):
+        with pool_of(farm) as pool:
+            session = pool.session(server.host())
+            assert session.hello.host == "stand-in"
+            assert session.call("echo", a=[1, "ü"]) == {"a": [1, "ü"]}
+            assert pool.session(server.host()) is session
+    agent = server.folder / "node" / "agent"
+    folders = list(agent.iterdir())
+    assert [folder.name for folder in folders] == [session.hello.agent]
+    assert folders[0].stat().st_mode & 0o777 == 0o700
+    assert list(folders[0].rglob("*.pyc"))
+
+
+def test_unknown_key_is_refused_with_the_command_to_trust_it(farm: Farm) -> None:
+    server = farm.add(2)
+    farm.wait()
+    (farm.folder / "known_hosts").unlink()
+    with pool_of(farm) as pool, pytest.raises(RefusedError) as caught:
+        pool.session(server.host())
+    assert "is unknown (ssh-ed25519 SHA256:" in caught.value.message
+    assert "gpuguard hosts trust gpu002" in (caught.value.hint or "")
+    assert not (server.folder / "node").exists()
+
+
+def test_changed_key_is_refused_even_where_new_ones_are_accepted(farm: Farm) -> None:
+    server, other = farm.add(2), farm.add(3)
+    farm.wait()
+    known = farm.folder / "known_hosts"
+    known.write_text(f"{server.lookup} {other.host_key}\n")
+    host = server.host(host_keys="accept-new")
+    with pool_of(farm) as pool, pytest.raises(RefusedError, match="has CHANGED") as caught:
+        pool.session(host)
+    assert "hosts trust --replace gpu002" in (caught.value.hint or "")
+    assert known.read_text() == f"{server.lookup} {other.host_key}\n"
+
+
+def test_new_key_is_recorded_where_the_inventory_says_so(farm: Farm) -> None:
+    server = farm.add(2)
+    farm.wait()
+    known = farm.folder / "known_hosts"
+    known.unlink()
+    with pool_of(farm) as pool:
+        pool.session(server.host(host_keys="accept-new"))
+    assert known.read_text() == f"{server.lookup} {server.host_key}\n"
+
+
+def test_refused_key_says_which_were_offered(farm: Farm) -> None:
+    server = farm.add(2)
+    farm.wait()
+    wrong = make_key(farm.folder / "wrong")
+    host = server.host(identity_files=[str(wrong)])
+    with pool_of(farm) as pool, pytest.raises(UnreachableError, match="refused every key") as c:
+        pool.session(host)
+    assert str(wrong) in c.value.message
+
+
+def test_no_key_to_offer(farm: Farm) -> None:
+    server = farm.add(2)
+    farm.wait()
+    locked = farm.folder / "locked"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", locked], check=True)
+    host = server.host(identity_files=[str(locked)])
+    with pool_of(farm) as pool, pytest.raises(UnreachableError, match="no key to offer") as caught:
+        pool.session(host)
+    assert "needs its passphrase" in caught.value.message
+
+
+def test_key_from_an_ssh_agent(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = farm.add(2)
+    farm.wait()
+    path = farm.folder / "agent.sock"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
+    try:
+        while not path.exists():
+            time.sleep(0.02)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
+        subprocess.run(["ssh-add", "-q", server.client_key], check=True, capture_output=True)
+        host = server.host(identity_files=[str(farm.folder / "none")])
+        with pool_of(farm) as pool:
+            assert pool.session(host).call("echo") == {}
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+def test_nobody_listens(farm: Farm) -> None:
+    server = farm.add(2)
+    farm.wait()
+    with pool_of(farm) as pool:
+        with pytest.raises(UnreachableError, match="Connection refused"):
+            pool.session(server.host(address="127.0.0.99"))
+        with pytest.raises(UnreachableError, match="cannot be resolved"):
+            pool.session(server.host(name="nx", address="no-such-name.invalid"))
+
+
+@contextlib.contextmanager
+def silent_listener() -> Iterator[int]:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.9", 0))
+        sock.listen()
+        yield int(sock.getsockname()[1])
+
+
+def test_hang_after_accept(farm: Farm) -> None:
+    server = farm.add(2)
+    with silent_listener() as port, pool_of(farm) as pool:
+        host = server.host(address="127.0.0.9", port=port, connect_timeout=0.3)
+        started = time.monotonic()
+        with pytest.raises(UnreachableError, match="hung at the SSH greeting"):
+            pool.session(host)
+        assert time.monotonic() - started < 4
+
+
+def test_hang_after_login(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = farm.add(2, "ForceCommand sleep 60")
+    farm.wait()
+    monkeypatch.setattr("gpuguard.remote.bootstrap._HELLO_AT_LEAST", 1.0)
+    with pool_of(farm) as pool, pytest.raises(UnreachableError, match="hung at the start of the"):
+        pool.session(server.host(timeout=1.0))
+
+
+def test_no_python(farm: Farm) -> None:
+    server = farm.add(2, "ForceCommand PATH=/nowhere; $SSH_ORIGINAL_COMMAND")
+    farm.wait()
+    with pool_of(farm) as pool, pytest.raises(UnreachableError, match="there is no python3"):
+        pool.session(server.host())
+
+
+def test_login_that_prints_first(farm: Farm) -> None:
+    server = farm.add(2, 'ForceCommand echo "Welcome"; eval "$SSH_ORIGINAL_COMMAND"')
+    farm.wait()
+    with pool_of(farm) as pool:
+        assert pool.session(server.host()).call("echo") == {}
+
+
+def test_stopped_peer_is_noticed(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = farm.add(2)
+    farm.wait()
+    monkeypatch.setattr("gpuguard.remote.opener.Patience", _impatient)
+    with pool_of(farm) as pool:
+        session = pool.session(server.host())
+        stopped = _stop_tree(server.children())
+        try:
+            started = time.monotonic()
+            with pytest.raises(UnreachableError, match="went silent"):
+                session.stream("count", print, n=5, pause=60)
+            assert time.monotonic() - started < 6
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+        assert pool.session(server.host()) is not session
+
+
+def _impatient(call: float) -> Any:
+    from gpuguard.remote.client import Patience
+
+    return Patience(call=call, ping_after=0.5, silence=2.0)
+
+
+def _stop_tree(pids: list[int]) -> list[int]:
+    found: list[int] = []
+    while pids:
+        pid = pids.pop()
+        os.kill(pid, signal.SIGSTOP)
+        found.append(pid)
+        pids += [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return found
+
+
+def test_killed_connection_is_noticed_and_opened_again(farm: Farm) -> None:
+    server = farm.add(2)
+    farm.wait()
+    with pool_of(farm) as pool:
+        session = pool.session(server.host())
+        for pid in server.children():
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(UnreachableError, match="the link"):
+            session.call("sleep", seconds=30)
+        assert pool.session(server.host()).call("echo") == {}
+
+
+def test_through_two_jump_hosts(farm: Farm) -> None:
+    target, first, second = farm.add(2), farm.add(3), farm.add(4)
+    farm.wait()
+    jumps = f"{first.host().user}@{first.address}:{first.port},second"
+    config = (
+        f"Host second\nHostName {second.address}\nPort {second.port}\n"
+        f"Host *\nIdentityFile {target.client_key}\n"
+    )
+    with pool_of(farm, config) as pool:
+        assert pool.session(target.host(proxy_jump=jumps)).call("echo") == {}
+    deadline = time.monotonic() + 5
+    while second.children():
+        assert time.monotonic() < deadline, "the jump connection was not closed"
+        time.sleep(0.05)
+
+
+def test_jump_host_down(farm: Farm) -> None:
+    target = farm.add(2)
+    farm.wait()
+    with pool_of(farm) as pool, pytest.raises(UnreachableError, match="its jump host") as caught:
+        pool.session(target.host(proxy_jump="127.0.0.98:1"))
+    assert "Connection refused" in caught.value.message
+
+
+def test_target_behind_the_jump_host_down(farm: Farm) -> None:
+    jump = farm.add(3)
+    farm.wait()
+    config = f"Host *\nIdentityFile {jump.client_key}\n"
+    host = jump.host(address="127.0.0.97", port=1, proxy_jump=f"{jump.address}:{jump.port}")
+    with pool_of(farm, config) as pool, pytest.raises(UnreachableError, match="does not lead"):
+        pool.session(host)
+
+
+def test_proxy_command_and_proxyjump_none(farm: Farm) -> None:
+    server = farm.add(2)
+    farm.wait()
+    relay = (
+        "python3 -c 'import socket,sys,threading,os;s=socket.create_connection((sys.argv[1],"
+        "int(sys.argv[2])));threading.Thread(target=lambda:[s.sendall(d) for d in "
+        'iter(lambda:os.read(0,65536),b"")],daemon=True).start();'
+        '[os.write(1,d) for d in iter(lambda:s.recv(65536),b"")]\' %h %p'
+    )
+    with pool_of(farm, f"Host *\nProxyCommand {relay}\n") as pool:
+        assert pool.session(server.host()).call("echo") == {}
+        assert pool.session(server.host(name="direct", proxy_jump="none")).call("echo") == {}
+
+
+def test_sixteen_hosts_and_one_dead(farm: Farm) -> None:
+    servers = [farm.add(number) for number in range(2, 6)]
+    farm.wait()
+    with silent_listener() as port, pool_of(farm) as pool:
+        hosts = [servers[n % 4].host(name=f"h{n}") for n in range(15)]
+        dead = servers[0].host(name="dead", address="127.0.0.9", port=port, connect_timeout=1.0)
+        started, arrived = time.monotonic(), dict[str, float]()
+
+        def note(host: Any, outcome: Outcome[Any]) -> None:
+            arrived[host.name] = time.monotonic() - started
+
+        def ask(host: Any, session: AgentSession) -> Any:
+            return session.call("echo", name=host.name)
+
+        outcomes = pool.map([dead, *hosts], ask, note)
+    assert list(outcomes) == ["dead", *(host.name for host in hosts)]
+    assert isinstance(outcomes["dead"].error, UnreachableError)
+    assert all(outcomes[host.name].get() == {"name": host.name} for host in hosts)
+    assert max(arrived[host.name] for host in hosts) < arrived["dead"]
+
+
+def test_big_answer_and_two_streams_at_once(farm: Farm) -> None:
+    server = farm.add(2)
+    farm.wait()
+    with pool_of(farm) as pool:
+        session = pool.session(server.host())
+        seen: dict[int, list[int]] = {1: [], 2: []}
+
+        def follow(which: int) -> None:
+            session.stream("count", lambda e: seen[which].append(e["turn"]), n=100, pause=0.002)
+
+        threads = [threading.Thread(target=follow, args=(which,)) for which in seen]
+        for thread in threads:
+            thread.start()
+        assert session.call("big", size=6_000_000) == "x" * 6_000_000
+        assert session.call("chatter") == "done"
+        for thread in threads:
+            thread.join()
+        assert seen == {1: list(range(100)), 2: list(range(100))}
+
+
+def test_key_types_on_record_are_asked_for_first(farm: Farm) -> None:
+    server = farm.add(2, f"HostKey {farm.folder}/gpu002/rsa_key")
+    key = farm.folder / "gpu002" / "rsa_key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-f", key], check=True)
+    server.process.terminate()
+    server.process.wait()
+    farm.servers.clear()
+    again = _restart(farm, server)
+    words = key.with_suffix(".pub").read_text().split()
+    (farm.folder / "known_hosts").write_text(f"{again.lookup} {words[0]} {words[1]}\n")
+    with pool_of(farm) as pool:
+        assert pool.session(again.host()).call("echo") == {}
+
+
+def _restart(farm: Farm, server: Server) -> Server:
+    server.process = start_sshd(server.folder)
+    farm.servers.append(server)
+    farm.wait()
+    return server
