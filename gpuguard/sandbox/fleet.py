@@ -26,8 +26,11 @@ _ENVIRONMENT = (
 # The shell puts a command with & into no group of its own, so setsid becomes it: $! is its pid.
 _OWN_SESSION = 'setsid steps "$@" </dev/null >>/var/log/workload.log 2>&1 & echo $!'
 _IN_SHELL = """
-setsid sh -c 'steps "$@" </dev/null >>/var/log/workload.log 2>&1 3>&- & echo $! >&3; exec 3>&-; wait' \
-    sh "$@" 3>&1 </dev/null >/dev/null 2>&1 &
+setsid sh -c '
+    steps "$@" </dev/null >>/var/log/workload.log 2>&1 3>&- & echo $! >&3
+    exec 3>&-
+    wait
+' sh "$@" 3>&1 </dev/null >/dev/null 2>&1 &
 """
 
 
