@@ -83,7 +83,7 @@ def print_reports(reports: "Sequence[HostReport]", every: bool) -> None:
     for report in reports:
         if report.error is not None:
             complain(str(report.error["message"]), report.error.get("hint"))
-    fine = [report.host for report in reports if report.worst is Level.OK]
+    fine = [report.host for report in reports if report.worst in (Level.OK, Level.WARNING)]
     if fine:
         write(f"{paint('ok', 'green')}  {_fold(fine)}: nothing stands in the way")
 

@@ -35,6 +35,7 @@ _USEFUL_RIGHTS = {
     "CAP_NET_ADMIN": (12, "jobs with open connections may be refused"),
     "CAP_SYS_RESOURCE": (24, "jobs of another user than root cannot be saved"),
 }
+_GRANT = "run sshd of this host outside the container, or give the container these rights"
 _NAMESPACES = ("ipc", "mnt", "pid", "user", "uts")
 
 
@@ -66,7 +67,7 @@ def check_rights(status: Optional[str] = None) -> list[Finding]:
     if missing:
         return [_no_rights(missing)]
     weak = [
-        finding(Level.WARNING, "rights-partial", f"without {name} {loss}")
+        finding(Level.WARNING, "rights-partial", f"without {name} {loss}", _GRANT)
         for name, (bit, loss) in _USEFUL_RIGHTS.items()
         if not held >> bit & 1
     ]
@@ -77,8 +78,7 @@ def _no_rights(missing: list[str]) -> Finding:
     if os.geteuid() != 0:
         remedy = "log in as root, or give the login a sudo rule without a password (sudo -n true)"
         return finding(Level.ERROR, "rights", f"runs as uid {os.geteuid()}, not as root", remedy)
-    remedy = "run sshd of this host outside the container, or give the container these rights"
-    return finding(Level.ERROR, "rights", f"root, but without {', '.join(missing)}", remedy)
+    return finding(Level.ERROR, "rights", f"root, but without {', '.join(missing)}", _GRANT)
 
 
 def check_tools() -> list[Finding]:
