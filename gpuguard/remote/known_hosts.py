@@ -2,18 +2,16 @@
 
 import base64
 import binascii
-import fcntl
 import fnmatch
 import hashlib
 import hmac
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from gpuguard.model.errors import GpuguardError
+from gpuguard.remote.text_files import locked, read_lines, replace_text
 
 KEY_TYPES = (
     "ssh-ed25519",
@@ -93,6 +91,19 @@ class Finding:
     path: Path | None = None
 
 
+def parse_public_key(text: str) -> HostKey | None:
+    """Return the key in `type base64 [comment]`, or None if it is none."""
+    words = text.split()
+    if len(words) < 2:
+        return None
+    try:
+        blob = base64.b64decode(words[1], validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    head = len(words[0]).to_bytes(4, "big") + words[0].encode()
+    return HostKey(words[0], blob) if blob.startswith(head) and len(blob) > len(head) else None
+
+
 def read_known_hosts(path: Path) -> KnownHosts:
     """Return the entries of `path`; a missing file is empty; raise GpuguardError if unreadable."""
     try:
@@ -153,7 +164,7 @@ def record(path: Path, name: str, key: HostKey, replace: bool = False) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path):
-            lines = _lines(path)
+            lines = read_lines(path)
             if replace:
                 lines = [line for line in lines if not _speaks_of(line, name)]
             new = f"{name} {key.text}"
@@ -162,45 +173,6 @@ def record(path: Path, name: str, key: HostKey, replace: bool = False) -> None:
             replace_text(path, "\n".join(lines) + "\n")
     except OSError as error:
         raise GpuguardError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of `path` (a file `.NAME.lock` beside it) against other writers."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(path.with_name(f".{path.name}.lock"), flags, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Put `text` in place of what `path` holds, synced, keeping its mode; new files get 0600."""
-    if path.is_symlink():
-        raise OSError(0, "it is a symbolic link; name the file itself in the inventory")
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(temporary, flags, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(text.encode("utf-8", "surrogateescape"))
-            stream.flush()
-            os.fchmod(stream.fileno(), mode & 0o755)
-            os.fsync(stream.fileno())
-        temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _lines(path: Path) -> list[str]:
-    if path.is_symlink():
-        raise OSError(0, "it is a symbolic link; name the file itself in the inventory")
-    if not path.exists():
-        return []
-    return path.read_bytes().decode("utf-8", "surrogateescape").splitlines()
 
 
 def _speaks_of(line: str, name: str) -> bool:
@@ -225,13 +197,10 @@ def _parse(line: str, number: int) -> Entry | str:
         return "not of the form `names type key`"
     if words[1] not in KEY_TYPES:
         return f"key type {words[1]} is not used"
-    try:
-        blob = base64.b64decode(words[2], validate=True)
-    except (binascii.Error, ValueError):
-        return "the key is no base64"
-    if not blob.startswith(len(words[1]).to_bytes(4, "big") + words[1].encode()):
-        return f"the key is no {words[1]} key"
-    return Entry(words[0], HostKey(words[1], blob), revoked, number)
+    key = parse_public_key(" ".join(words[1:3]))
+    if key is None:
+        return f"what follows {words[1]} is no such key"
+    return Entry(words[0], key, revoked, number)
 
 
 def _any_name(entry: Entry, names: Sequence[str]) -> bool:
