@@ -8,7 +8,10 @@ from gpuguard.model.errors import UsageError
 KINDS: dict[str, Procedure] = {}  # what is loaded
 
 # kind → module:name of its Procedure
-PLACES: dict[str, str] = {}
+PLACES: dict[str, str] = {
+    "checkpoint": "gpuguard.agent.checkpointing:CHECKPOINT",
+    "restore": "gpuguard.agent.restoring:RESTORE",
+}
 
 
 def find_kind(kind: str) -> Procedure:

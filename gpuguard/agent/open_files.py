@@ -38,30 +38,32 @@ def read_open_files(pids: Iterable[int]) -> list[SeenFile]:
     return [seen[key] for key in sorted(seen)]
 
 
-def capture_files(
-    seen: Iterable[SeenFile], folder: Path, limit: int
-) -> tuple[tuple[OpenFile, ...], list[str]]:
-    """Copy what must travel and is at most `limit` bytes into `folder`/files.
+def capture_files(seen: Iterable[SeenFile], folder: Path, limit: int) -> tuple[OpenFile, ...]:
+    """Copy what must travel and is at most `limit` bytes into `folder`/files; return all records.
 
-    Returns the records and one sentence for each file that was too large. Nothing is synced here:
-    the job is frozen meanwhile.
+    Nothing is synced here: the job is frozen meanwhile.
 
     Raises:
         OSError: the stage is full or a file cannot be read.
     """
-    records, notes = [], []
+    records = []
     for index, item in enumerate(seen):
         record = item.record
-        if not _must_travel(item):
-            records.append(record)
-        elif record.size > limit:
-            records.append(record)
-            notes.append(_too_large(record, limit))
-        else:
+        if _must_travel(item) and record.size <= limit:
             name = f"files/{index:04d}"
             _copy(item.source, folder / name, record.size)
-            records.append(replace(record, captured=name))
-    return tuple(records), notes
+            record = replace(record, captured=name)
+        records.append(record)
+    return tuple(records)
+
+
+def too_large(seen: Iterable[SeenFile], limit: int) -> list[str]:
+    """Return one sentence for each file that must travel but is larger than `limit` bytes."""
+    return [
+        _too_large(item.record, limit)
+        for item in seen
+        if _must_travel(item) and item.record.size > limit
+    ]
 
 
 def largest_deleted(seen: Iterable[SeenFile]) -> int:

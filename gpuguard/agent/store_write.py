@@ -69,9 +69,7 @@ def seal_partial(partial: Path, manifest: Manifest, key: Path) -> None:
         OSError: the store is full, read-only or gone.
         GpuguardError: signing failed.
     """
-    text = json.dumps(manifest.to_dict(), indent=1, ensure_ascii=False).encode(
-        errors="surrogateescape"
-    )
+    text = json.dumps(manifest.to_dict(), indent=1).encode()
     handle = os.open(partial / MANIFEST, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(handle, "wb") as file:
         file.write(text)
@@ -88,6 +86,8 @@ def publish_partial(partial: Path, checkpoint: str) -> Path:
         OSError: the store is read-only or gone, or has that checkpoint already.
     """
     final = partial.parent / checkpoint
+    if final.exists() and not partial.exists():
+        return final  # done before we were cut off
     if final.exists():
         raise FileExistsError(f"{final} exists already")
     partial.rename(final)

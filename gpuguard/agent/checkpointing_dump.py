@@ -1,0 +1,249 @@
+"""Dump the tree with CRIU, and decide at the commit gate whether the dump may count."""
+
+import json
+import os
+import platform
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+from gpuguard import __version__
+from gpuguard.agent import checkpoint_facts as facts
+from gpuguard.agent.clock import utc_now
+from gpuguard.agent.criu import DumpOrder, dump_command, lasting_options
+from gpuguard.agent.hook import Gate, open_gate
+from gpuguard.agent.open_files import capture_files, read_open_files
+from gpuguard.agent.procedure import Context, Step
+from gpuguard.agent.processes import ref
+from gpuguard.agent.stage import Stage, free_bytes
+from gpuguard.agent.tree_control import stop_problems
+from gpuguard.agent.tree_record import read_tree, record_tree
+from gpuguard.checkpoint.completeness import judge_images
+from gpuguard.checkpoint.criu_stats import DumpStats, parse_dump_stats
+from gpuguard.checkpoint.diagnosis import first_error
+from gpuguard.checkpoint.limits import dump_seconds, ghost_limit
+from gpuguard.model.errors import GpuguardError
+from gpuguard.model.jobs import Job
+from gpuguard.model.manifests import Manifest, Times
+
+_LEAST_FREE = 1024 * 1024
+_CAPTURE_RATE = 20 * 1024 * 1024
+_GATE_SECONDS = 30
+
+
+@dataclass
+class _Seen:
+    """What was read of the job while it was frozen."""
+
+    tree: tuple[Any, ...] = ()
+    files: tuple[Any, ...] = ()
+    frozen_at: str = ""
+    problem: Optional[str] = None
+
+
+class Dump(Step):
+    """Save the tree onto the stage; afterwards it runs on, or stays stopped if asked."""
+
+    name = "dump"
+
+    def do(self, ctx: Context) -> None:
+        """Run CRIU to its end, however long it takes.
+
+        Raises:
+            GpuguardError: with CRIU's first error and where its log lies.
+        """
+        stage = facts.stage_of(ctx)
+        ctx.record(f"stage {stage.folder}", staged=True)
+        stage.make()
+        seconds = _GATE_SECONDS + int(ctx.facts["capture"] / _CAPTURE_RATE)
+        gate = open_gate(stage.logs, seconds)
+        began = time.monotonic()
+        try:
+            seen, code = _run_criu(ctx, stage, gate)
+        finally:
+            gate.close()
+        _judge_end(ctx, stage, seen, code)
+        _leave_record(ctx, stage, seen, time.monotonic() - began)
+        ctx.record("dumped", criu=None)
+
+    def undo(self, ctx: Context) -> None:
+        """Let the job go on, prove it, and clear the stage; CRIU's log is kept."""
+        facts.thaw(ctx)
+        if ctx.facts.get("staged"):
+            facts.stage_of(ctx).remove(ctx.folder)
+
+
+def _run_criu(ctx: Context, stage: Stage, gate: Gate) -> tuple[_Seen, int]:
+    nothing = ctx.folder / "no-plugins"  # must exist and be empty, else CRIU's CUDA plugin is used
+    nothing.mkdir(exist_ok=True)
+    handles = [
+        os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (stage.images, stage.logs, nothing)
+    ]
+    try:
+        command = dump_command(_order(ctx, handles))
+        with (ctx.folder / "criu.out").open("wb") as output:
+            criu = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=(*handles, *gate.for_criu()),
+                start_new_session=True,
+                cwd="/",
+            )
+    finally:
+        for handle in handles:
+            os.close(handle)
+    gate.started()
+    limit = dump_seconds(ctx.facts["resident"], ctx.facts["tasks"])
+    try:
+        _note_criu(ctx, criu.pid, limit)
+        seen = _pass_gate(ctx, stage, gate, limit)
+    except BaseException:
+        # Never killed: without a yes at the gate it ends by itself, and the job goes on.
+        gate.close()
+        criu.wait()
+        raise
+    return seen, criu.wait()
+
+
+def _order(ctx: Context, handles: list[int]) -> DumpOrder:
+    job = Job.from_dict(ctx.facts["job"])
+    inside = job.supervisor is not None
+    root = job.namespace_pid if inside else facts.root_ref(ctx).pid
+    return DumpOrder(
+        root=root or facts.root_ref(ctx).pid,
+        supervisor=job.supervisor.pid if job.supervisor else None,
+        images=handles[0],
+        work=handles[1],
+        plugins=handles[2],
+        ghost_limit=ghost_limit(ctx.facts["ghost"]),
+        shell_job=job.shell_job,
+        leave_stopped=facts.stays_stopped(ctx),
+    )
+
+
+def _note_criu(ctx: Context, pid: int, limit: float) -> None:
+    process = ref(pid)
+    text = f"criu is process {pid}; overdue after {limit:.0f} s, reckoned from size and tasks"
+    ctx.record(text, criu=process.to_dict() if process else None)
+
+
+def _pass_gate(ctx: Context, stage: Stage, gate: Gate, limit: float) -> _Seen:
+    word = gate.wait(limit)
+    while word == "silent":
+        ctx.record(f"overdue: CRIU is at work for more than {limit:.0f} s; it is waited for")
+        word = gate.wait(limit)
+    seen = _Seen(frozen_at=utc_now())
+    if word == "frozen":
+        try:
+            _look(ctx, stage, seen)
+        except (OSError, GpuguardError) as error:
+            seen.problem = str(error)
+        gate.tell(seen.problem is None)
+    return seen
+
+
+def _look(ctx: Context, stage: Stage, seen: _Seen) -> None:
+    """Read what must be read while the tree stands still; every millisecond is the job's."""
+    job = Job.from_dict(ctx.facts["job"])
+    tree = [task for task in read_tree(facts.root_ref(ctx).pid) if not task.zombie]
+    seen.tree = record_tree(tree)
+    problems = judge_images(stage.image_sizes(), seen.tree, sum(task.private for task in tree))
+    if free_bytes(stage.folder) < _LEAST_FREE:
+        problems.append(f"the stage {stage.folder} is full")
+    if problems:
+        seen.problem = "the dump is not complete: " + "; ".join(problems)
+        return
+    files = read_open_files([task.pid for task in tree])
+    seen.files = capture_files(files, stage.folder, job.policy.capture_limit)
+
+
+def _judge_end(ctx: Context, stage: Stage, seen: _Seen, code: int) -> None:
+    log = stage.logs / "dump.log"
+    if code == 0 and seen.problem is None and seen.tree:
+        if facts.stays_stopped(ctx):
+            problems = stop_problems(facts.root_ref(ctx))
+            if problems:
+                raise GpuguardError("the job did not stay stopped: " + "; ".join(problems))
+        return
+    kept = ctx.folder / "dump.log"
+    reason = seen.problem or _first_error(log) or _said(ctx.folder / "criu.out")
+    host, job = ctx.params["host"], facts.job_name(ctx)
+    text = f"{host}: CRIU could not save job {job}: {reason or 'no reason given'}"
+    hint = f"read {kept} on {host}; the job runs on"
+    raise GpuguardError(text, hint, {"exit_code": code, "log": str(kept), "reason": reason})
+
+
+def _first_error(log: Path) -> Optional[str]:
+    try:
+        return first_error(log.read_text(errors="replace").splitlines())
+    except FileNotFoundError:
+        return None
+
+
+def _said(output: Path) -> str:
+    return output.read_text(errors="replace").strip()
+
+
+def _leave_record(ctx: Context, stage: Stage, seen: _Seen, seconds: float) -> None:
+    """Write the manifest as far as it is known: the copy adds hashes and the later times."""
+    job = Job.from_dict(ctx.facts["job"])
+    stats = _stats(stage.logs / "stats-dump")
+    times = Times(frozen=seen.frozen_at, dumped=utc_now(), freeze_seconds=stats.frozen)
+    manifest = Manifest(
+        checkpoint=facts.checkpoint_id(ctx),
+        job=job.spec,
+        origin=job.origin,
+        host=str(ctx.params["host"]),
+        epoch=max(1, job.epoch),
+        sequence=0,
+        namespace_pid=job.namespace_pid or facts.root_ref(ctx).pid,
+        shell_job=job.shell_job,
+        criu_options=lasting_options(job.shell_job),
+        times=times,
+        bytes=0,
+        files=(),
+        tree=seen.tree,
+        open_files=seen.files,
+        versions=_versions(ctx),
+        cpu_flags=_cpu_flags(),
+        notes=tuple(ctx.facts.get("notes", ())),
+        log=job.log,
+    )
+    facts.record_path(ctx).write_text(json.dumps(manifest.to_dict()))
+    ctx.progress(f"frozen for {stats.frozen:.3f} s, dump took {seconds:.3f} s")
+    journal = (ctx.folder / "journal.jsonl").read_bytes()
+    (stage.logs / "journal.jsonl").write_bytes(journal)
+
+
+def read_record(ctx: Context) -> Manifest:
+    """Return what the dump left for the manifest."""
+    data: dict[str, Any] = json.loads(facts.record_path(ctx).read_text())
+    return Manifest.from_dict(data)
+
+
+def _stats(path: Path) -> DumpStats:
+    try:
+        return parse_dump_stats(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise GpuguardError(f"CRIU's statistics cannot be read: {error}") from error
+
+
+def _versions(ctx: Context) -> dict[str, str]:
+    return {
+        "gpuguard": __version__,
+        "criu": str(ctx.facts["criu_version"]),
+        "kernel": platform.release(),
+        "arch": platform.machine(),
+    }
+
+
+def _cpu_flags() -> tuple[str, ...]:
+    with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.startswith(("flags", "Features")):
+                return tuple(sorted(line.partition(":")[2].split()))
+    return ()

@@ -1,0 +1,60 @@
+"""The TCP connections and terminals of a job: what a checkpoint cannot keep."""
+
+import os
+import socket
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+_ESTABLISHED = "01"
+_TERMINALS = ("/dev/pts/", "/dev/tty")
+
+
+def read_descriptors(pids: Iterable[int]) -> set[str]:
+    """Return what the descriptors of the processes point to."""
+    targets: set[str] = set()
+    for pid in pids:
+        try:
+            handles = list(Path(f"/proc/{pid}/fd").iterdir())
+        except OSError:
+            continue  # ended meanwhile
+        for handle in handles:
+            try:
+                targets.add(os.readlink(handle))  # noqa: PTH115 - one of thousands
+            except OSError:
+                continue  # closed meanwhile
+    return targets
+
+
+def open_connections(pid: int, descriptors: set[str]) -> list[str]:
+    """Return the established TCP connections among `descriptors`, as `local -> peer`.
+
+    `pid` is any process of the job: its network namespace is the one looked at.
+    """
+    inodes = {name[8:-1] for name in descriptors if name.startswith("socket:[")}
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in _rows(Path(f"/proc/{pid}/net/{table}")):
+            if line[3] == _ESTABLISHED and line[9] in inodes:
+                found.append(f"{_address(line[1])} -> {_address(line[2])}")
+    return found
+
+
+def open_terminals(descriptors: set[str]) -> list[str]:
+    """Return the terminals among `descriptors`."""
+    return sorted(name for name in descriptors if name.startswith(_TERMINALS))
+
+
+def _rows(table: Path) -> list[list[str]]:
+    try:
+        return [line.split() for line in table.read_text().splitlines()[1:]]
+    except FileNotFoundError:
+        return []  # no IPv6 here
+
+
+def _address(text: str) -> str:
+    host, _, port = text.partition(":")
+    words = [host[at : at + 8] for at in range(0, len(host), 8)]
+    packed = b"".join(struct.pack("=I", int(word, 16)) for word in words)
+    family = socket.AF_INET if len(packed) == 4 else socket.AF_INET6
+    return f"{socket.inet_ntop(family, packed)}:{int(port, 16)}"
