@@ -19,7 +19,7 @@ from gpuguard.checkpoint.diagnoses.outcomes import (
     resume_advice,
     suspended,
 )
-from gpuguard.checkpoint.diagnoses.rules import Case, Finding, Sight, job, upper_first
+from gpuguard.checkpoint.diagnoses.rules import Case, Finding, Sight, job_name, upper_first
 from gpuguard.model.codec import Record
 
 NOT_RECOGNISED, NO_FAILURE = "not_recognised", "no_failure_found"
@@ -58,7 +58,7 @@ def diagnose(
         log: where the log lies, for the answer alone; nothing is read.
     """
     read = read_lines(lines)
-    case = Case(read, context, rc, find_verdict(read))
+    case = Case(read, context, rc, find_verdict(read), log)
     answer = _after_success(case) if _succeeded(case) else _after_failure(case)
     return replace(_with_suspended(answer, case), log=log, verdict=case.verdict)
 
@@ -119,12 +119,16 @@ def _after_failure(case: Case) -> Diagnosis:
         if finding:
             last = case.lines[-1] if case.lines else None
             return _diagnosis(finding, last, case, "criu|kernel|lock|page")
-    return _unknown(case, [line for line in case.lines if line.level == "Error"])
+    return _unknown(case, [])
 
 
 def _decisive(case: Case) -> Optional[LogLine]:
     # A warning or a consequence names the cause only where no error does.
-    lesser = (line for line in case.lines if not is_noise(line) and _matches(line))
+    lesser = (
+        line
+        for line in case.lines
+        if line.level != "Info" and not is_noise(line) and _matches(line)
+    )
     return next(_errors(case), None) or next(lesser, None)
 
 
@@ -170,23 +174,33 @@ def _diagnosis(finding: Finding, line: Optional[LogLine], case: Case, about: str
 
 
 def _unknown(case: Case, errors: list[LogLine]) -> Diagnosis:
-    first = next(iter(errors), case.lines[-1] if case.lines else None)
-    said = f'Its first error line is "{first.raw}".' if first else "It left no line in its log."
-    later = next(filter(None, (_explain(case, line) for line in errors[1:])), None)
+    said, line = _what_it_says(case, errors)
+    known = (_explain(case, error) for error in errors[1:])
+    later = next((found for found in known if found), None)
     hint = f" A later line is known: {later.sentence}" if later else ""
-    name = job(Sight(case, first)) if first else "JOB"
-    remedy = (later.remedy + " ") if later else ""
+    remedy = f"{later.remedy} " if later else ""
+    name = job_name(case.context)
     return Diagnosis(
         NOT_RECOGNISED,
-        f"This failure is not recognised (rc {case.rc}). {said}{hint}",
-        f"{remedy}Read the log from that line on, ask the state of the job (gpuguard jobs show "
-        f"{name}) and of the host (gpuguard doctor --job {name}).",
-        first.raw if first else None,
+        f"This failure is not recognised (exit status {case.rc}). {said}{hint}",
+        f"{remedy}Read {case.log or 'the log, if there is one,'} around it, and ask the state of "
+        f"the job (gpuguard jobs show {name}) and what stands against it (gpuguard doctor --job "
+        f"{name}).",
+        line.raw if line else None,
         None,
         "low",
         None,
         facts_about(case.context, ".", said),
     )
+
+
+def _what_it_says(case: Case, errors: list[LogLine]) -> tuple[str, Optional[LogLine]]:
+    if errors:
+        return f'The first error line is "{errors[0].raw}".', errors[0]
+    if case.lines:
+        last = case.lines[-1]
+        return f'No line of the log tells a cause; the last one is "{last.raw}".', last
+    return "There is not one line in its log.", None
 
 
 def _with_suspended(answer: Diagnosis, case: Case) -> Diagnosis:

@@ -9,6 +9,7 @@ from gpuguard.checkpoint.diagnoses import (
     processes,
     sockets,
     surroundings,
+    terminals,
 )
 
 # The first rule that matches a line explains it; narrow tables stand before wide ones.
@@ -17,6 +18,7 @@ ALL_RULES = (
     *gpu.RULES,
     *sockets.RULES,
     *processes.RULES,
+    *terminals.RULES,
     *file_sizes.RULES,
     *files.RULES,
     *images.RULES,

@@ -26,6 +26,7 @@ _PROBLEMS = (
 _HOOKS = {"PAUSE": "lock", "CHECKPOINT": "checkpoint", "RESTORE": "restore", "UNLOCK": "unlock"}
 _INNER_PID = re.compile(r"process ID (\d+)|\bpid[ :=]*(\d+)", re.IGNORECASE)
 _LOCKED_OK = re.compile(r"\block\b.*?pid[ :=]*(\d+).*(?:->|:)\s*(?:ok|locked)\b")
+_TARGET_DIED = re.compile(r"SIGSEGV|segfault|Segmentation fault|core dumped")
 _PAUSING = re.compile(r"pausing devices on pid (\d+)")
 
 
@@ -33,8 +34,11 @@ def _step(sight: Sight) -> Finding:
     problem = sight.groups.get("problem") or ""
     hook = sight.groups.get("hook") or ""
     action = (sight.groups.get("action") or _HOOKS.get(hook, "lock")).lower()
+    action = "toggle" if action == "toggl" else action
     seen = sight.having(action=action, pid=_pid(sight), problem=problem.strip() or "no reason told")
     kind = next((name for name, pattern in _PROBLEMS if re.search(pattern, problem)), "")
+    if kind == "system" and _TARGET_DIED.search(_evidence(sight)):
+        kind = "died"
     if not kind and hook == "PAUSE":
         kind = "no_answer"
     return _explanation(action, kind)(seen)
@@ -51,7 +55,7 @@ def _pid(sight: Sight) -> Optional[str]:
 
 def _explanation(action: str, kind: str) -> Explain:
     if kind == "no_answer":
-        return _no_answer
+        return lock_without_answer
     if kind == "memory":
         return gpu_memory_full if action in ("restore", "toggle") else memory_at_checkpoint
     if kind == "value" and action != "restore":
@@ -59,12 +63,18 @@ def _explanation(action: str, kind: str) -> Explain:
     return BY_PROBLEM.get(kind, OTHER)
 
 
-def _no_answer(sight: Sight) -> Finding:
+def lock_without_answer(sight: Sight) -> Finding:
+    """Tell a lock that did not come to an end: ranks that block each other, or only a long wait."""
+    sight = sight.having(pid=_pid(sight))
     matches = [_LOCKED_OK.search(line.text) for line in sight.case.lines]
     locked = [match[1] for match in matches if match]
     held = [pid for pid in locked if pid != sight.groups.get("pid")]
-    evidence = show(sight.context) + " ".join(line.text for line in sight.case.lines)
-    return _nccl(sight, held) if "nccl" in evidence.lower() else _lock_timeout(sight, held)
+    nccl = "nccl" in _evidence(sight).lower()
+    return _nccl(sight, held) if nccl else _lock_timeout(sight, held)
+
+
+def _evidence(sight: Sight) -> str:
+    return show(sight.context) + " ".join(line.text for line in sight.case.lines)
 
 
 def _undo(held: list[str]) -> str:
@@ -112,8 +122,9 @@ RULES = (
     rule(r"RESUME_DEVICES (?P<hook>\w+) failed with(?P<problem>.*)", _step, _CONTEXT),
     rule(r"(?P<hook>)(?P<problem>Unable to read output of cuda-checkpoint: .*)", _step, _CONTEXT),
     rule(
-        r"(?i)(?:could not|failed to) (?P<action>lock|checkpoint|restore|unlock|toggle) "
-        r"(?:on |of )?(?:process(?: ID)?|pid) (?P<pid>\d+)\s*:\s*\"?(?P<problem>[^\"]+)",
+        r"(?i)(?:could not|failed to|error) (?P<action>lock|checkpoint|restore|unlock|toggl)\w* "
+        r"(?:CUDA )?(?:on |of |in )?(?:process(?: ID)?|pid) (?P<pid>\d+)\s*:\s*"
+        r"\"?(?P<problem>[^\"]+)",
         _step,
         _CONTEXT,
     ),
@@ -125,8 +136,8 @@ RULES = (
         _CONTEXT,
     ),
     rule(
-        r"cuCheckpointProcess(?P<action>Lock|Checkpoint|Restore|Unlock)\b\D*(?P<pid>\d+)\D+?"
-        r"(?P<problem>[1-9]\d*.*|[A-Z_]{6,}.*)",
+        r"cuCheckpointProcess(?P<action>Lock|Checkpoint|Restore|Unlock)\b(?:.*?\bpid\D*"
+        r"(?P<pid>\d+))?.*?-> (?!0\b)(?P<problem>.+)",
         _step,
         _CONTEXT,
     ),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from gpuguard.checkpoint.diagnoses.facts import entries, first, number, pick, show
+from gpuguard.checkpoint.diagnoses.facts import entries, first, number, show
 from gpuguard.checkpoint.diagnoses.rules import Finding, Sight, fill, job
 
 
@@ -32,7 +32,7 @@ def gpu_memory_full(sight: Sight) -> Finding:
 
 
 def _gpu_numbers(context: Mapping[str, Any]) -> str:
-    block = pick(context, "gpu_memory_mib")
+    block = first(context, "gpu_memory_mib", "gpu_memory")
     block = block if isinstance(block, Mapping) else {}
     needed = number(block.get("needed") or first(context, "needed_mib", "gpu_memory_needed_mib"))
     free = number(block.get("free") if "free" in block else first(context, "free_mib"))

@@ -47,6 +47,16 @@ def number(value: Any) -> Optional[int]:
         return None
 
 
+def amount(context: Mapping[str, Any], *stems: str) -> Optional[int]:
+    """Return the bytes given under one of `stems`, plain or with _bytes, _mib or _gib behind."""
+    for stem in stems:
+        for suffix, unit in (("", 1), ("_bytes", 1), ("_mib", 1 << 20), ("_gib", 1 << 30)):
+            count = number(first(context, stem + suffix))
+            if count is not None:
+                return count * unit
+    return None
+
+
 def version(value: Any) -> tuple[int, ...]:
     """Return the leading dotted number of `value`; empty if there is none."""
     match = re.match(r"\D*(\d{1,9}(?:\.\d{1,9})*)", str(value), re.ASCII) if value else None

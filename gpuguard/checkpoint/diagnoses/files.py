@@ -72,6 +72,20 @@ RULES = (
         ),
         _FILES,
     ),
+    rule(
+        r"Can't link remap to (?P<path>.+?): File exists",
+        _with_path(
+            told(
+                "link_remap_left_over",
+                "A link_remap file of an earlier dump was left over beside {path}, and CRIU cannot "
+                "make its own there.",
+                "Look for link_remap.* beside it that no other dump or restore is using, move them "
+                "away, then: gpuguard checkpoint {job}.",
+                "medium",
+            )
+        ),
+        _FILES,
+    ),
     rule(r"Some file locks are hold by dumping tasks", _locks, r"lock|file"),
     rule(r"Can't open file (?P<path>.+) on restore: No such file", _missing, _FILES + "|missing"),
     rule(

@@ -97,8 +97,9 @@ _IO_URING = told(
     "io_uring",
     "{task} uses io_uring, which no release of CRIU can save. The job goes on undisturbed.",
     "Nothing can be done for the running process. At its next start (restart it when it suits) "
-    "disable io_uring: UV_USE_IO_URING=0 for libuv and node, or block the setup call by a seccomp "
-    "profile, or sysctl kernel.io_uring_disabled=2. Then: gpuguard checkpoint {job}.",
+    "disable io_uring: UV_USE_IO_URING=0 for libuv and node, USE_LIBUV=0 for PyTorch's store, or "
+    "block the setup call by a seccomp profile, or sysctl kernel.io_uring_disabled=2. Then: "
+    "gpuguard checkpoint {job}.",
 )
 
 _ANON = told(
@@ -143,6 +144,17 @@ RULES = (
             "{task} has something mapped that CRIU does not know: {name}.",
             "Start the job without the library or device that maps it, then: gpuguard checkpoint "
             "{job}.",
+        ),
+        r"maps?$",
+    ),
+    rule(
+        r"Can't open (?P<pid>\d+)'s mapfile link",
+        told(
+            "mapping_not_supported",
+            "{task} has something mapped that CRIU cannot look at (a device, or a kernel object).",
+            "See /proc/{pid}/maps for what is no plain file, start the job without it, then: "
+            "gpuguard checkpoint {job}.",
+            "medium",
         ),
         r"maps?$",
     ),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gpuguard.checkpoint.diagnoses.facts import first, number, show, size_text
+from gpuguard.checkpoint.diagnoses.facts import amount, first, show, size_text
 from gpuguard.checkpoint.diagnoses.rules import Finding, Sight, fill, job, rule, told
 
 _SPACE = r"space|free|need|disk|stage|store|images?_|path|size|bytes|quota"
@@ -11,9 +11,9 @@ _IMAGES = r"image|checkpoint|file|dir|path"
 
 
 def _disk_full(sight: Sight) -> Finding:
-    needed = number(first(sight.context, "needed", "needed_bytes", "bytes_needed"))
-    free = number(first(sight.context, "free", "free_bytes", "bytes_free"))
-    sizes = f", {size_text(needed)} needed" * (needed is not None) if needed is not None else ""
+    needed = amount(sight.context, "needed", "bytes_needed", "space_needed", "image")
+    free = amount(sight.context, "free", "bytes_free", "space_free", "available")
+    sizes = f", {size_text(needed)} needed" if needed is not None else ""
     sizes += f", {size_text(free)} free" if free is not None else ""
     return Finding(
         "disk_full",

@@ -33,6 +33,7 @@ _CONSEQUENCE = re.compile(
     r"|Unseizable non-zombie"
     r"|bfd: Error flushing image|Error flushing image"
     r"|One (?:of|or) more action scripts failed"
+    r"|Killing processes because of failure|Can't catch all tasks"
     r"|Pagemap data is already invalid|Can't write pages\b.*(?:-1|failed)$"
     r"|Failed to unlock process status"
 )
@@ -47,7 +48,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class LogLine:
-    """One line of a log; `level` is None where the line states none."""
+    """One line of a log; `level` is None where it is no line of CRIU's own log."""
 
     raw: str
     text: str
@@ -74,7 +75,7 @@ def read_line(raw: str) -> LogLine:
     plain = _PLAIN_FRONT.match(raw)
     text = plain["text"] if plain else raw
     pid_text = plain["pid"] if plain else None
-    level = "Error" if _PLAIN_ERROR.match(text) else None
+    level = "Error" if _PLAIN_ERROR.match(text) else ("Info" if plain else None)
     return LogLine(raw, text, level, int(pid_text) if pid_text else None)
 
 

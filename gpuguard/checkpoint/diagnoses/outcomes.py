@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
-from gpuguard.checkpoint.diagnoses.facts import first, number, pick, show, size_text
-from gpuguard.checkpoint.diagnoses.rules import Case, Finding, Sight, job
+from gpuguard.checkpoint.diagnoses.facts import amount, first, number, pick, show, size_text
+from gpuguard.checkpoint.diagnoses.rules import Case, Finding
 
 _SUSPENDED = ("checkpointed", "locked", "checkpointing", "restoring", "failed")
 _STATE_NUMBERS = {0: "running", 1: "locked", 2: "checkpointed", 3: "failed"}
@@ -50,14 +50,14 @@ def left_suspended(case: Case) -> Optional[Finding]:
         f"CRIU's part is done and the CPU side is back, but on the CUDA side process {pids} is "
         f"still suspended; {why} see this as an error. The job does not run.",
         f"Resume it now, restore and unlock: {resume_advice(states)}; then look at state and "
-        f"progress: gpuguard jobs show {_job(case)}. Its exit code is no proof of success.",
+        f"progress: gpuguard jobs show {case.job}. Its exit code is no proof of success.",
     )
 
 
 def gpu_memory_missing(case: Case) -> Optional[Finding]:
     """Tell that an image is smaller than the GPU memory that it should hold."""
-    image = number(first(case.context, "image_bytes", "image_size"))
-    used = number(first(case.context, "gpu_memory_bytes", "gpu_memory_used", "device_memory_bytes"))
+    image = amount(case.context, "image", "images", "image_size")
+    used = amount(case.context, "gpu_memory", "gpu_memory_used", "device_memory")
     if image is None or used is None or image >= used:
         return None
     return Finding(
@@ -65,7 +65,7 @@ def gpu_memory_missing(case: Case) -> Optional[Finding]:
         f"CRIU reported success, but the image has only {size_text(image)} while the job used "
         f"{size_text(used)} of GPU memory: the GPU's state was not saved.",
         "Do not rely on this checkpoint. See that cuda-checkpoint is on the PATH of root and that "
-        f"CUDA was suspended, then: gpuguard checkpoint {_job(case)}.",
+        f"CUDA was suspended, then: gpuguard checkpoint {case.job}.",
     )
 
 
@@ -81,13 +81,13 @@ def died_afterwards(case: Case) -> Optional[Finding]:
             "The job was restored and died at once by SIGPIPE: its output was a pipe to a process "
             "outside the job, which is not part of the image.",
             f"Start the job with its output appended to a file (gpuguard jobs run does so); the "
-            f"checkpoint itself is good: gpuguard checkpoints show {_job(case)}.",
+            f"checkpoint itself is good: gpuguard checkpoints show {case.job}.",
         )
     return Finding(
         "cpu_features_missing",
         "The job was restored and died by an illegal instruction (SIGILL): this host's CPU lacks "
         "features that the job found on the source.",
-        f"Restore on a host whose CPU has all flags of the source: gpuguard restore {_job(case)} "
+        f"Restore on a host whose CPU has all flags of the source: gpuguard restore {case.job} "
         "--to HOST.",
     )
 
@@ -104,7 +104,7 @@ def waits_for_lock(case: Case) -> Optional[Finding]:
         + (f"{show(held)} holds" if held else "another process holds")
         + "; CRIU waits for ever.",
         "End the lock's holder with its owner's consent (see /proc/locks); then end the half "
-        f"restored copy and start again: gpuguard restore {_job(case)}.",
+        f"restored copy and start again: gpuguard restore {case.job}.",
     )
 
 
@@ -120,14 +120,14 @@ def pages_cut(case: Case) -> Optional[Finding]:
         "image_incomplete",
         f"The pages file of the image is cut: {size_text(size)} of {size_text(expected)}; CRIU "
         "reads its end for ever.",
-        f"Check it with gpuguard checkpoints verify {_job(case)} and restore an earlier one: "
-        f"gpuguard restore {_job(case)} --from ID.",
+        f"Check it with gpuguard checkpoints verify {case.job} and restore an earlier one: "
+        f"gpuguard restore {case.job} --from ID.",
     )
 
 
 def criu_ended(case: Case) -> Optional[Finding]:
     """Tell return codes that mean a killed, crashed or refused CRIU."""
-    rc, name = case.rc, _job(case)
+    rc, name = case.rc, case.job
     look = (
         f"Ask the state of the job first: gpuguard jobs show {name}; if it is gone: gpuguard "
         f"restore {name}."
@@ -168,14 +168,8 @@ def page_server_silent(case: Case) -> Optional[Finding]:
         f"The dump failed without a cause in its log; it was to send pages to the page server "
         f"{show(server)}, which does not answer.",
         "Start the page server and check host, port and firewall, then: gpuguard checkpoint "
-        f"{_job(case)}.",
+        f"{case.job}.",
         "medium",
-    )
-
-
-def _job(case: Case) -> str:
-    return (
-        job(Sight(case, case.lines[0])) if case.lines else str(first(case.context, "job") or "JOB")
     )
 
 

@@ -1,10 +1,15 @@
-"""Causes found in lines about processes, terminals, sessions and namespaces."""
+"""Causes found in lines about processes and their namespaces."""
 
+import re
 from collections.abc import Mapping
 
+from gpuguard.checkpoint.diagnoses.cuda import lock_without_answer
 from gpuguard.checkpoint.diagnoses.facts import first, number, process_name, show
-from gpuguard.checkpoint.diagnoses.rules import Finding, Sight, fill, host, job, rule, told
+from gpuguard.checkpoint.diagnoses.rules import Finding, Sight, fill, job, rule, told
 
+_CUDA_LOCK = re.compile(
+    r"(cuda_plugin: (?:PAUSE_DEVICES failed|Unable to read output)|cuda-checkpoint.*\block\b)"
+)
 _TASKS = r"pid|task|holder|process|state|stack|tracer"
 
 
@@ -29,24 +34,6 @@ def _pid_in_use(sight: Sight) -> Finding:
     )
 
 
-def _no_tty(sight: Sight) -> Finding:
-    fd = sight.fd()
-    by = first(sight.context, "invoked_by", "started_by", "caller")
-    stdin = first(sight.context, "restore_stdin", "stdin")
-    runs = f", it runs from {show(by)}" if by else ""
-    runs += f" with standard input from {show(stdin)}" if stdin else ""
-    was = "a tty" if fd is None else f"fd {fd} was a tty"
-    return Finding(
-        "no_tty_for_shell_job",
-        f"The image expects a terminal ({was}), and this restore is without a terminal{runs}.",
-        "Give the restore a pseudo-terminal (pty): gpuguard restore "
-        f"{job(sight)} from a terminal, or by hand `ssh -tt {host(sight)} criu restore …` or "
-        " `script -qec 'criu restore …' /dev/null`, with --shell-job as at the dump. In future "
-        "start jobs in their own session without a terminal, output appended to a file (gpuguard "
-        "jobs run does so).",
-    )
-
-
 def _traced(sight: Sight) -> Finding:
     tracer = first(sight.context, "tracer", "tracer_pid", "TracerPid", "traced_by")
     pid = number(tracer)
@@ -68,6 +55,9 @@ def _traced(sight: Sight) -> Finding:
 
 
 def _cannot_freeze(sight: Sight) -> Finding:
+    if sight.later(_CUDA_LOCK):
+        # The alarm rang while a cuda-checkpoint of the plugin was waiting for its lock.
+        return lock_without_answer(sight.having(action="lock", problem="no answer in time"))
     state = first(sight.context, "state", "task_state")
     stack = first(sight.context, "kernel_stack", "stack", "wchan")
     seen = f" (state {show(state)})" if state else ""
@@ -86,46 +76,9 @@ def _cannot_freeze(sight: Sight) -> Finding:
     )
 
 
-_SHELL_JOB = (
-    "Repeat with --shell-job (the restore then needs a terminal as well): gpuguard checkpoint "
-    "{job}. Better: start the job in its own session without a terminal, as gpuguard jobs run does."
-)
-
 RULES = (
     rule(r"Can't fork for (?P<taken>\d+): File exists", _pid_in_use, r"holder"),
     rule(r"Pid \d+ do(?:es)? not match expected (?P<taken>\d+)", _pid_in_use, r"holder"),
-    rule(r"Don't have tty to inherit session from", _no_tty, r"invoked|stdin|tty|terminal"),
-    rule(
-        r"Found slave peer index \d+ without correspond master",
-        told(
-            "shell_job_option_missing",
-            "The image was made from a job on a terminal (--shell-job), and this restore lacks "
-            "that option.",
-            "Restore with --shell-job and from a terminal (ssh -tt, or script): gpuguard restore "
-            "{job}.",
-        ),
-        r"option|tty|terminal",
-    ),
-    rule(
-        r"Found dangling tty with sid (?P<sid>\d+)",
-        told(
-            "terminal_in_use",
-            "The job was started from a terminal: it has a tty (pts) open that belongs to session "
-            "{sid} outside the job.",
-            _SHELL_JOB,
-        ),
-        r"tty|terminal|sid|fd",
-    ),
-    rule(
-        r"The root process (?P<pid>\d+) is not a session leader",
-        told(
-            "not_session_leader",
-            "The job's first {task} is not a session leader: it was started without setsid, its "
-            "session belongs to a shell outside the job.",
-            _SHELL_JOB,
-        ),
-        _TASKS + "|sid",
-    ),
     rule(r"Timeout reached\. Try to interrupt", _cannot_freeze, _TASKS + "|timeout|nccl|env"),
     rule(
         r"Unable to interrupt task: (?P<pid>\d+) \(No such process\)",
@@ -138,9 +91,43 @@ RULES = (
     ),
     rule(
         r"Unable to interrupt task: (?P<pid>\d+) \((?P<error>[^)]*)\)"
-        r"|(?:Can't|Unable to) (?:seize|attach to)\D*(?P<pid2>\d+)",
+        r"|(?:Can't|Unable to) (?:seize|attach to)\D*(?P<pid2>\d+): Operation not permitted",
         lambda sight: _traced(sight.having(pid=sight.groups["pid"] or sight.groups["pid2"])),
         _TASKS,
+    ),
+    rule(
+        r"Unable to connect a transport socket: Permission denied",
+        told(
+            "security_module_blocks",
+            "A security module (AppArmor, SELinux) of {host} forbids {task} to talk to CRIU.",
+            "See dmesg on {HOST} for the denial and loosen the profile of the job or its "
+            "container, then: gpuguard checkpoint {job}.",
+            "medium",
+        ),
+        r"selinux|apparmor|profile|container|security",
+    ),
+    rule(
+        r"(?P<pid>\d+) killed by signal 4\b",
+        told(
+            "cpu_features_missing",
+            "{task} died by an illegal instruction (signal 4) during the restore: the CPU of "
+            "{host} lacks instructions that the job found on the source.",
+            "Restore on a host whose CPU has all flags of the source: gpuguard restore {job} --to "
+            "HOST.",
+        ),
+        r"cpu|flag|host|record",
+    ),
+    rule(
+        r"(?P<pid>\d+) killed by signal (?P<signal>\d+)",
+        told(
+            "restored_process_died",
+            "{task} died by signal {signal} during the restore; an old CRIU on a newer kernel or "
+            "C library is the usual reason for signal 11, the memory killer for signal 9.",
+            "Look at dmesg on {HOST}, compare the versions of CRIU and kernel (gpuguard doctor "
+            "{HOST}), then: gpuguard restore {job} --to OTHER_HOST.",
+            "medium",
+        ),
+        r"criu|kernel|memory",
     ),
     rule(r"Unseizable non-zombie (?P<pid>\d+) found, state D", _cannot_freeze, _TASKS),
     rule(

@@ -30,6 +30,12 @@ class Case:
     context: Mapping[str, Any]
     rc: Optional[int] = None
     verdict: Optional[str] = None
+    log: Optional[str] = None
+
+    @property
+    def job(self) -> str:
+        """Return the job's name, for use in a command."""
+        return job_name(self.context)
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,12 @@ class _Words(dict[str, str]):
 
 def job(sight: Sight) -> str:
     """Return the job's name, for use in a command."""
-    value = first(sight.context, "job", "job_name")
+    return job_name(sight.context)
+
+
+def job_name(context: Mapping[str, Any]) -> str:
+    """Return the job's name, JOB where the context has none."""
+    value = first(context, "job", "job_name")
     value = value.get("name") if isinstance(value, Mapping) else value
     return value if isinstance(value, str) and value else "JOB"
 

@@ -119,10 +119,20 @@ RULES = (
     rule(r"Need to set the (?:--)?tcp-close option", _with_option("--tcp-close"), _SOCKETS),
     rule(r"Connected TCP socket", _OPEN_CONNECTION, _SOCKETS),
     rule(
-        r"Can't bind (?:\w+ )?socket.*?: "
+        r"Can't (?:bind|connect) inet socket.*?: "
         r"(?P<error>Address already in use|Cannot assign requested address)",
         _bind_refused,
         _SOCKETS + r"|holder|host|destination|fleet|ip",
+    ),
+    rule(
+        r"Can't bind transport socket \S+: Address",
+        told(
+            "restore_already_running",
+            "Another restore was at work on {host} at the same time, in the same network "
+            "namespace and with the same pid; CRIU's own helper sockets stood in each other's way.",
+            "Restore the jobs one after the other: gpuguard restore {job}.",
+        ),
+        _SOCKETS,
     ),
     rule(
         r"Can't dump half of stream unix connection.*?peer name: (?P<peer>[^,\s]+)",

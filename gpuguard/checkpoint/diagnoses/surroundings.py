@@ -1,7 +1,8 @@
 """Causes found in lines about host, kernel, rights, mounts, space and images."""
 
+from typing import Any
 
-from gpuguard.checkpoint.diagnoses.facts import entries, first, show
+from gpuguard.checkpoint.diagnoses.facts import entries, first, pick, show
 from gpuguard.checkpoint.diagnoses.rules import Finding, Sight, fill, job, rule, told
 
 _MOUNTS = r"mount|mnt|namespace|container"
@@ -9,11 +10,14 @@ _RIGHTS = r"uid|user|cap|right|sudo"
 
 
 def _cpu(sight: Sight) -> Finding:
-    lacking = first(sight.context, "missing_flags", "cpu_flags_missing", "missing", "flags_missing")
+    needed = _flags(pick(sight.context, "record", "cpu_flags"))
+    here = _flags(pick(sight.context, "destination", "cpu_flags"))
+    lacking = first(sight.context, "missing_flags", "cpu_flags_missing", "flags_missing")
+    lacking = lacking or (sorted(needed - here) if here else None)
     hosts = [
         show(entry.get("host") or entry.get("name"))
         for entry in entries(sight.context, "fleet", "hosts", "candidates")
-        if entry.get("cpu_ok") or entry.get("fits") or entry.get("same_cpu")
+        if (needed and needed <= _flags(entry.get("cpu_flags"))) or entry.get("same_cpu")
     ]
     place = hosts[0] if hosts else "HOST"
     which = f" (missing: {show(lacking)})" if lacking else ""
@@ -26,13 +30,21 @@ def _cpu(sight: Sight) -> Finding:
     )
 
 
+def _flags(value: Any) -> set[str]:
+    names = value.split() if isinstance(value, str) else value
+    return {show(name) for name in names} if isinstance(names, (list, tuple)) else set()
+
+
 def _sharing(sight: Sight) -> Finding:
     return Finding(
         "mount_sharing_unreachable",
         fill(
             "The job lives in its own mount namespace, and its mount {mount} receives mounts from "
             "one outside (slave, master_id {master}) that CRIU cannot reach.",
-            sight,
+            sight.having(
+                mount=sight.groups.get("mount") or "of a sharing group",
+                master=sight.groups.get("master") or "unknown",
+            ),
         ),
         fill(
             "Save it with --external mnt[]:m (or --enable-external-masters) or from inside its "
@@ -96,9 +108,20 @@ RULES = (
         _MOUNTS,
     ),
     rule(
-        r"Mount \d+ (?P<mount>\S+) \(master_id: (?P<master>\d+).*unreachable sharing",
+        r"(?:Mount \d+ (?P<mount>[^\s(]*) ?\(master_id: (?P<master>\d+).*|Sharing group.*)"
+        r"has unreachable sharing",
         _sharing,
         _MOUNTS,
+    ),
+    rule(
+        r"Cannot allocate memory|Can't restore \w+ mapping with 0xf{15}4\b",
+        told(
+            "host_memory_full",
+            "There was not enough memory on {host} for {task}: the kernel refused more.",
+            "Compare free memory and memory.max of the job's cgroup with the size of the image, "
+            "free some or take another host: gpuguard restore {job} --to OTHER_HOST.",
+        ),
+        r"mem|free|need|cgroup",
     ),
     rule(
         r"Can't stat mountpoint (?P<mount>\S+?)(?::|$|\s)",
