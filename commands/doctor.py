@@ -1,13 +1,13 @@
 """`gpuguard doctor`: what would stop a checkpoint or a restore on each host."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuguard.commands.options import Format, OutputOption, new_app, settings
+from gpuguard.commands.context import open_inventory
+from gpuguard.commands.options import Format, OutputOption, new_app
 from gpuguard.commands.output import complain, paint, write, write_json
 from gpuguard.commands.text import clean
 from gpuguard.model.exit_codes import ExitCode
@@ -35,13 +35,11 @@ def doctor(
     output: OutputOption = Format.TABLE,
 ) -> int:
     """Say what would stop a checkpoint or a restore on each host, each finding with its remedy."""
-    from gpuguard.inventory.load import load_inventory
-    from gpuguard.inventory.locate import find_inventory
     from gpuguard.inventory.select import select_hosts
     from gpuguard.remote.pool import Pool
     from gpuguard.running.doctoring import examine_hosts
 
-    inventory = load_inventory(find_inventory(settings().inventory, os.environ))
+    inventory = open_inventory()
     chosen = select_hosts(inventory, hosts or ())
     with Pool(Path(inventory.path).parent) as pool:
         reports = examine_hosts(inventory, pool, chosen)
