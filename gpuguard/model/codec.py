@@ -4,10 +4,14 @@ Standard library only, because it travels to nodes that have nothing but Python 
 """
 
 import dataclasses
+import types
 from enum import Enum
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+
+# `X | None` is a type of its own from Python 3.10 on.
+_UNIONS = (Union, getattr(types, "UnionType", Union))
 
 
 class Record:
@@ -56,7 +60,7 @@ def plain(value: Any) -> Any:
 
 def _typed(hint: Any, value: Any) -> Any:
     origin = get_origin(hint)
-    if origin is Union:
+    if origin in _UNIONS:
         if value is None:
             return None
         return _typed(next(arg for arg in get_args(hint) if arg is not type(None)), value)

@@ -6,7 +6,14 @@ The procedure goes on without us; after a lost link we come back and read on whe
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError, error_from_dict
+from gpuguard.model.errors import (
+    BusyError,
+    GpuguardError,
+    RefusedError,
+    UnreachableError,
+    UsageError,
+    error_from_dict,
+)
 from gpuguard.model.operations import OperationStep
 from gpuguard.model.procedures import (
     EntryState,
@@ -59,11 +66,15 @@ class Follower:
             BusyError: another procedure holds the job.
         """
         self.note("asked", f"{self.request.kind} {self.request.id}", self.request.kind)
-        return self._take(
-            lambda session: session.call(
-                "procedures.start", timeout=_START_SECONDS, request=self.request.to_dict()
+        try:
+            return self._take(
+                lambda session: session.call(
+                    "procedures.start", timeout=_START_SECONDS, request=self.request.to_dict()
+                )
             )
-        )
+        except (BusyError, RefusedError, UsageError):
+            self.asked = False  # the node said no before it began
+            raise
 
     def watch(self) -> ProcedureStatus:
         """Report the journal until the procedure holds, ends or is abandoned."""

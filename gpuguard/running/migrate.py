@@ -111,7 +111,7 @@ class _Move:
         problem = self._discard(self.source)
         if self.source.status and self.source.status.state is ProcedureState.DONE:
             raise self._nowhere(GpuguardError(str(error))) from error
-        if not isinstance(error, GpuguardError):
+        if not isinstance(error, GpuguardError) or not self.source.asked:
             raise error
         if problem is not None:
             text = f"{error.message}; {problem}"
