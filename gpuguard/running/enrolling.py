@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from gpuguard.remote import signers
+from gpuguard.remote.signers import enrol as record
+from gpuguard.remote.signers import read
 
 
 def enrol(folder: Path, host: str, public_key: str) -> None:
@@ -11,9 +12,9 @@ def enrol(folder: Path, host: str, public_key: str) -> None:
     Raises:
         RefusedError: another key is on record for the host.
     """
-    signers.enrol(folder, host, public_key)
+    record(folder, host, public_key)
 
 
 def allowed_signers(folder: Path) -> str:
     """Return the text of the file of enrolled keys; empty before the first contact."""
-    return signers.read(folder)
+    return read(folder)
