@@ -14,7 +14,8 @@ def ensure_bridge(record: SandboxRecord) -> None:
     if not _routes(record):
         _ip(f"route add unreachable {record.network} metric 10000")
     if not _exists(bridge):
-        _ip(f"link add {bridge} type bridge")
+        # Hardware addresses that stay: a new one would be a stranger to its neighbours for a while.
+        _ip(f"link add {bridge} address {record.mac(0)} type bridge")
     _forbid(Path(f"/proc/sys/net/ipv4/conf/{bridge}/forwarding"), "0")
     _forbid(Path(f"/proc/sys/net/ipv6/conf/{bridge}/disable_ipv6"), "1")
     if record.gateway not in _addresses(bridge):
@@ -43,7 +44,8 @@ def connect_host(record: SandboxRecord, host: HostRecord, init: int, cut: bool) 
     state = "down" if cut else "up"
     if not _exists(link):
         # In one go: either both ends exist, the far one in the host, or none.
-        _ip(f"link add {link} type veth peer name eth0 netns {init}")
+        far = f"name eth0 address {record.mac(host.number)} netns {init}"
+        _ip(f"link add {link} type veth peer {far}")
     _ip(f"link set {link} master {record.bridge} {state}")
 
 

@@ -48,6 +48,10 @@ class SandboxRecord:
         """Return the address of a host."""
         return f"198.18.{self.subnet}.{_FIRST_HOST + host.number}"
 
+    def mac(self, number: int) -> str:
+        """Return a cable's hardware address: a host's own, 0 for the bridge."""
+        return f"02:67:67:{self.subnet:02x}:00:{number:02x}"
+
     def link(self, host: HostRecord) -> str:
         """Return the name of the machine's end of a host's cable."""
         return f"gg{self.subnet}h{host.number}"

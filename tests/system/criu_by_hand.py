@@ -22,11 +22,13 @@ while True:
     except ChildProcessError:
         sys.exit()
 """
-_UNSHARE = "unshare -p -i -m --propagation slave --fork --mount-proc".split()  # noqa: SIM905
-_OPTIONS = (
-    "-v4 --no-default-config --libdir /tmp/empty --manage-cgroups=ignore"
-    " --tcp-close --file-locks --ghost-limit 16777216"
-).split()
+_UNSHARE = [
+    *("unshare", "-p", "-i", "-m", "--propagation", "slave", "--fork", "--mount-proc"),
+]
+_OPTIONS = [
+    *("-v4", "--no-default-config", "--libdir", "/tmp/empty", "--manage-cgroups=ignore"),
+    *("--tcp-close", "--file-locks", "--ghost-limit", "16777216"),
+]
 _CAPTURED = ("/srv/w.log", "/srv/w.plain", "/var/log/workload.log")
 
 
@@ -50,6 +52,7 @@ class HandMover:
         for host in sandbox.hosts:
             sandbox.run(host, ["tee", "/usr/local/lib/supervisor.py"], stdin=_SUPERVISOR)
             sandbox.run(host, ["mkdir", "-p", "/tmp/empty", "/srv/w"])
+            sandbox.run(host, ["rm", "-rf", "/srv/gpuguard/by-hand", *_CAPTURED])
 
     def start(self, host: str) -> Place:
         """Start the job under a supervisor, as pid 1000 of its own namespaces."""
@@ -66,14 +69,14 @@ class HandMover:
         command = ["criu", *words, "-d", "--restore-sibling", "--leave-stopped"]
         supervisor = self._supervise(target, "20000", command)
         self._wait_stopped(target, supervisor, place.pid, images)
-        self._end(place)
+        self.end(place)
         moved = Place(target, supervisor, place.pid)
         self._each_process(moved, "CONT")
         return moved
 
     def log(self, place: Place, path: str = "/srv/w.log") -> str:
-        """Return the job's step log on the host where it is."""
-        return self._sandbox.run(place.host, ["cat", path]).stdout
+        """Return the job's step log on the host where it is; empty while there is none."""
+        return self._run(place.host, ["cat", path], check=False).stdout
 
     def _supervise(self, host: str, last: str, command: list[str]) -> int:
         words = [*_UNSHARE, "setsid", "python3", "-I", "/usr/local/lib/supervisor.py", last]
@@ -88,7 +91,10 @@ class HandMover:
 
     def _dump(self, place: Place, images: str) -> None:
         criu = ["criu", "dump", "-t", str(place.pid), "-o", "dump.log", *self._criu]
-        enter = ["nsenter", "-t", str(place.supervisor), "-p", "-m"] if place.supervisor else []
+        # From an IPC namespace that is not the job's: only then does CRIU take SysV segments along.
+        enter = ["unshare", "-i"]
+        if place.supervisor:
+            enter = ["nsenter", "-t", str(place.supervisor), "-p", "-m"]
         script = 'mkdir -p "$0"; exec 9<"$0"; exec "$@" -D /proc/self/fd/9 --leave-stopped'
         done = self._run(place.host, ["sh", "-c", script, images, *enter, *criu], check=False)
         assert done.returncode == 0, self._last_lines(place.host, f"{images}/dump.log")
@@ -107,7 +113,8 @@ class HandMover:
             time.sleep(0.01)
         raise AssertionError(self._last_lines(host, f"{images}/restore.log"))
 
-    def _end(self, place: Place) -> None:
+    def end(self, place: Place) -> None:
+        """End the job where it is."""
         if place.supervisor:
             self._run(place.host, ["kill", "-KILL", str(place.supervisor)])
         else:
