@@ -14,6 +14,7 @@ from gpuguard.agent import checkpoint_facts as facts
 from gpuguard.agent.clock import utc_now
 from gpuguard.agent.criu import DumpOrder, dump_command, lasting_options
 from gpuguard.agent.hook import Gate, open_gate
+from gpuguard.agent.host_facts import cpu_flags
 from gpuguard.agent.open_files import capture_files, read_open_files
 from gpuguard.agent.procedure import Context, Step
 from gpuguard.agent.processes import ref
@@ -209,7 +210,7 @@ def _leave_record(ctx: Context, stage: Stage, seen: _Seen, seconds: float) -> No
         tree=seen.tree,
         open_files=seen.files,
         versions=_versions(ctx),
-        cpu_flags=_cpu_flags(),
+        cpu_flags=cpu_flags(),
         notes=tuple(ctx.facts.get("notes", ())),
         log=job.log,
     )
@@ -239,11 +240,3 @@ def _versions(ctx: Context) -> dict[str, str]:
         "kernel": platform.release(),
         "arch": platform.machine(),
     }
-
-
-def _cpu_flags() -> tuple[str, ...]:
-    with Path("/proc/cpuinfo").open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if line.startswith(("flags", "Features")):
-                return tuple(sorted(line.partition(":")[2].split()))
-    return ()

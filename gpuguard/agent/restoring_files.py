@@ -1,0 +1,151 @@
+"""Prove that the old copy is gone, verify the checkpoint, and put the job's files in place."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Optional
+
+from gpuguard.agent import restoring_facts as facts
+from gpuguard.agent.procedure import Context, Step
+from gpuguard.agent.store import job_uid
+from gpuguard.agent.store_verify import examine_folder
+from gpuguard.agent.target_files import (
+    Change,
+    apply_change,
+    look_at,
+    plan_change,
+    plan_folders,
+    undo_change,
+)
+from gpuguard.checkpoint.file_decisions import FileAction, FileDecision, decide_file
+from gpuguard.model.errors import GpuguardError, RefusedError
+from gpuguard.model.manifests import Manifest, OpenFile
+
+_REPORT_SECONDS = 0.5
+_DELETED = " (deleted)"
+_HANDOVER = "handover"  # a proof that comes only with the word to go on
+
+
+class Fence(Step):
+    """Unreachable is not dead: without proof that the old copy is gone nothing starts."""
+
+    name = "fence"
+
+    def do(self, ctx: Context) -> None:
+        """Record the proof.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        holder, host = ctx.facts["holder"], facts.host_name(ctx)
+        proof: dict[str, Any] = ctx.params.get("proof") or {}
+        handover = proof.get("kind") == _HANDOVER
+        if holder == host:
+            ctx.record("the job was here, and is seen gone", fence="gone-here")
+        elif proof.get("kind") and proof.get("host") == holder and not handover:
+            ctx.record(f"{holder}: {proof.get('text') or proof['kind']}", fence=proof)
+        elif ctx.params.get("hold"):
+            ctx.record(f"{holder} gives the job away before it may go on", fence="handover")
+        else:
+            name = facts.job_name(ctx)
+            raise RefusedError(
+                f"{holder} holds job {name} and nothing proves that its copy there is gone",
+                f"see gpuguard restore {name} --help for what counts as proof",
+            )
+
+
+class Verify(Step):
+    """Check signature and every byte; CRIU checks neither."""
+
+    name = "verify"
+
+    def do(self, ctx: Context) -> None:
+        """Verify in place, and keep the manifest that was verified.
+
+        Raises:
+            RefusedError: with everything that is wrong.
+        """
+        folder = facts.source_folder(ctx)
+        signers = str(ctx.params.get("allowed_signers") or "")
+        manifest, found = examine_folder(
+            folder, facts.job_name(ctx), signers, _reporter(ctx), job_uid(folder.parent)
+        )
+        if manifest is None or found:
+            raise RefusedError(
+                f"checkpoint {folder.name} is not to be trusted: "
+                + "; ".join(item.text for item in found),
+                next((item.remedy for item in found if item.remedy), None),
+                {"findings": [item.to_dict() for item in found]},
+            )
+        facts.verified_path(ctx).write_text(json.dumps(manifest.to_dict()))
+
+
+class Files(Step):
+    """Make files and folders be as they were while the job was frozen."""
+
+    name = "files"
+
+    def do(self, ctx: Context) -> None:
+        """Write the list of changes down, then make them.
+
+        Raises:
+            RefusedError: something changed since preflight.
+            GpuguardError: the file system refuses.
+        """
+        manifest, folder = facts.verified_manifest(ctx), facts.source_folder(ctx)
+        changes, texts = _plan(manifest, folder)
+        note = f"{len(changes)} files and folders to put in place"
+        ctx.record("; ".join([note, *texts]), changes=changes)
+        for change in changes:
+            try:
+                apply_change(change, folder)
+            except OSError as error:
+                text = f"{change['path']} cannot be put in place: {error}"
+                raise GpuguardError(text) from error
+
+    def undo(self, ctx: Context) -> None:
+        """Put every file back exactly as it was found."""
+        for change in reversed(ctx.facts.get("changes", [])):
+            undo_change(change)
+
+
+def decide_files(manifest: Manifest, folder: Path) -> list[tuple[OpenFile, FileDecision]]:
+    """Decide for every file of the manifest; `folder` holds the captured copies."""
+    decided = []
+    for item in manifest.open_files:
+        captured: Optional[Path] = folder / item.captured if item.captured else None
+        decided.append((item, decide_file(item, look_at(item, captured))))
+    return decided
+
+
+def _plan(manifest: Manifest, folder: Path) -> tuple[list[Change], list[str]]:
+    decided = decide_files(manifest, folder)
+    refused = [decision.text for _, decision in decided if decision.action is FileAction.REFUSE]
+    if refused:
+        raise RefusedError("files changed since they were looked at: " + "; ".join(refused))
+    cwds = [process.cwd for process in manifest.tree if process.cwd.startswith("/")]
+    needed = [cwd for cwd in cwds if not cwd.endswith(_DELETED)]
+    for item, decision in decided:
+        if decision.action is FileAction.MAKE_FOLDER:
+            needed.append(item.path)
+        elif decision.action is not FileAction.LEAVE:
+            needed.append(str(Path(item.path).parent))
+    changes = plan_folders(needed)
+    for item, decision in decided:
+        if decision.action is not FileAction.MAKE_FOLDER:
+            change = plan_change(item, decision, manifest.checkpoint)
+            changes += [change] if change else []
+    return changes, [decision.text for _, decision in decided if decision.text]
+
+
+def _reporter(ctx: Context) -> Callable[[int, int], None]:
+    last = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _REPORT_SECONDS:
+            last = time.monotonic()
+            ctx.progress(f"verified {done} of {total} bytes", done=done, total=total)
+
+    return report
