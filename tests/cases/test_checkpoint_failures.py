@@ -67,7 +67,7 @@ def test_noise_between_the_lines_changes_nothing(checkpoint_failure: Case, seed:
     mixed = list(checkpoint_failure["log"])
     for line in noise:
         # The last line is the verdict and stays the last.
-        mixed.insert(dice.randint(0, len(mixed) - 1), line)
+        mixed.insert(dice.randint(0, max(0, len(mixed) - 1)), line)
     plain = judged(checkpoint_failure, checkpoint_failure["log"])
     assert judged(checkpoint_failure, mixed) == plain
 

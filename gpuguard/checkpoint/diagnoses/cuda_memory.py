@@ -11,6 +11,9 @@ def gpu_memory_full(sight: Sight) -> Finding:
     """Tell that the GPU had no room at the resume, and that the process is lost by it."""
     numbers = _gpu_numbers(sight.context)
     image = newest_image(sight.context)
+    last = "the last checkpoint"
+    if sight.case.verdict == "dump_ok":
+        last = "the checkpoint, which is good: CRIU had finished it"
     return Finding(
         "gpu_memory_full_at_restore",
         fill("There was not enough GPU memory to resume {task}", sight)
@@ -24,7 +27,7 @@ def gpu_memory_full(sight: Sight) -> Finding:
         + (
             f"the image {image}: gpuguard restore {job(sight)} --from {image}"
             if image
-            else f"the last checkpoint: gpuguard restore {job(sight)}"
+            else f"{last}: gpuguard restore {job(sight)}"
         )
         + ". No retry of the resume helps. Compare free GPU memory with the recorded need before "
         "any resume.",

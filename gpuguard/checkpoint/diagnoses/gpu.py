@@ -170,8 +170,29 @@ RULES = (
         _GPU + "|libdir|folder",
     ),
     rule(
+        r"No GPU device found but the checkpoint requires",
+        told(
+            "no_gpu_on_host",
+            "The image holds GPU state, and {host} has no NVIDIA GPU, or its driver is not loaded.",
+            "Load the driver (modprobe nvidia, nvidia-smi) or restore on a host with the same GPU "
+            "model and driver: gpuguard restore {job} --to HOST.",
+        ),
+        _GPU + "|host|destination|fleet",
+    ),
+    rule(
+        r"r555 or (?:newer|higher)",
+        told(
+            "driver_too_old",
+            "The NVIDIA driver of {host} ({driver}) is too old to lock and checkpoint CUDA as "
+            "separate steps; 555 is the least, 570 is what GPU jobs need.",
+            "Install driver 570 or newer on {host}, for a restore the same version as at the "
+            "checkpoint; then: gpuguard doctor {HOST}.",
+        ),
+        _GPU + "|host|destination|fleet",
+    ),
+    rule(
         r"execvp\(\"?cuda-checkpoint\"?\) failed|cuda-checkpoint.*(?:not found|No such file)"
-        r"|Failed to run cuda-checkpoint",
+        r"|Failed to run cuda-checkpoint|cuda-checkpoint is (?:present in|required to restore)",
         told(
             "cuda_checkpoint_tool_missing",
             "The tool cuda-checkpoint was not found or could not be started on {host}, so nothing "

@@ -9,6 +9,10 @@ from gpuguard.checkpoint.diagnoses.rules import Case, Finding
 
 _SUSPENDED = ("checkpointed", "locked", "checkpointing", "restoring", "failed")
 _STATE_NUMBERS = {0: "running", 1: "locked", 2: "checkpointed", 3: "failed"}
+_NOT_RESUMED = re.compile(
+    r"RESUME_DEVICES (?P<step>RESTORE|UNLOCK) failed with(?:.*process ID (?P<pid>\d+))?"
+)
+_SWITCHED_OFF = re.compile(r"check that cuda-checkpoint is present|Disabling CUDA plugin")
 _LOCK_LINE = re.compile(r"\b(?:f?lock|posix lock|lease)\b", re.IGNORECASE)
 
 
@@ -39,7 +43,7 @@ def resume_advice(states: Mapping[str, str]) -> str:
 
 def left_suspended(case: Case) -> Optional[Finding]:
     """Tell that CRIU took it for a success while CUDA processes still sleep."""
-    states = suspended(case.context)
+    states = suspended(case.context) or _not_resumed(case)
     if not states:
         return None
     pids = ", ".join(f"{pid} ({state})" for pid, state in states.items())
@@ -51,6 +55,32 @@ def left_suspended(case: Case) -> Optional[Finding]:
         f"still suspended; {why} see this as an error. The job does not run.",
         f"Resume it now, restore and unlock: {resume_advice(states)}; then look at state and "
         f"progress: gpuguard jobs show {case.job}. Its exit code is no proof of success.",
+    )
+
+
+def _not_resumed(case: Case) -> dict[str, str]:
+    """Return what the log of CRIU's plugin tells, where nobody asked the states themselves."""
+    if first(case.context, "cuda_states") is not None:
+        return {}
+    found = [_NOT_RESUMED.search(line.text) for line in case.lines if line.level == "Error"]
+    steps = {"RESTORE": "checkpointed", "UNLOCK": "locked"}
+    return {match["pid"] or "PID": steps[match["step"]] for match in found if match}
+
+
+def plugin_switched_off(case: Case) -> Optional[Finding]:
+    """Tell that CRIU's plugin gave up with a warning while the job uses a GPU."""
+    on_gpu = any(
+        re.search(r"^(?:cuda|gpu)", str(key)) and case.context[key] for key in case.context
+    )
+    warned = any(line.level == "Warn" and _SWITCHED_OFF.search(line.text) for line in case.lines)
+    if not (on_gpu and warned):
+        return None
+    return Finding(
+        "gpu_memory_not_in_image",
+        "CRIU reported success, but its CUDA plugin had switched itself off with a warning "
+        "(cuda-checkpoint missing, or the driver too old): the GPU's state was not saved.",
+        "Do not rely on this checkpoint. Install cuda-checkpoint on the PATH of root and driver "
+        f"570 or newer, then: gpuguard checkpoint {case.job}.",
     )
 
 
@@ -174,5 +204,10 @@ def page_server_silent(case: Case) -> Optional[Finding]:
 
 
 Outcome = Callable[[Case], Optional[Finding]]
-AFTER_SUCCESS: tuple[Outcome, ...] = (left_suspended, gpu_memory_missing, died_afterwards)
+AFTER_SUCCESS: tuple[Outcome, ...] = (
+    left_suspended,
+    gpu_memory_missing,
+    plugin_switched_off,
+    died_afterwards,
+)
 AFTER_FAILURE: tuple[Outcome, ...] = (waits_for_lock, pages_cut, page_server_silent, criu_ended)

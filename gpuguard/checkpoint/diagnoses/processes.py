@@ -10,7 +10,7 @@ from gpuguard.checkpoint.diagnoses.rules import Finding, Sight, fill, job, rule,
 _CUDA_LOCK = re.compile(
     r"(cuda_plugin: (?:PAUSE_DEVICES failed|Unable to read output)|cuda-checkpoint.*\block\b)"
 )
-_TASKS = r"pid|task|holder|process|state|stack|tracer"
+_TASKS = r"pid|task|stuck|blocked|holder|process|state|stack|tracer"
 
 
 def _pid_in_use(sight: Sight) -> Finding:
@@ -60,8 +60,8 @@ def _cannot_freeze(sight: Sight) -> Finding:
         return lock_without_answer(sight.having(action="lock", problem="no answer in time"))
     state = first(sight.context, "state", "task_state")
     stack = first(sight.context, "kernel_stack", "stack", "wchan")
-    seen = f" (state {show(state)})" if state else ""
-    seen += f", waiting in {show(stack)}" if stack else ""
+    known = [f"state {show(state)}" if state else "", f"waiting in {show(stack)}" if stack else ""]
+    seen = f" ({', '.join(filter(None, known))})" if any(known) else ""
     return Finding(
         "task_does_not_stop",
         fill("{task}", sight) + f"{seen} did not stop within the time limit: it waits inside the "

@@ -9,6 +9,7 @@ from gpuguard.checkpoint.diagnoses.facts import first, number, pick, process_nam
 from gpuguard.checkpoint.diagnoses.lines import LogLine
 
 _FAILED_PID = re.compile(r"\(pid: (\d+)\) failed|Can't open (\d+)'s|on (\d+)'s map")
+_TASK_KEYS = ("task", "process", "stuck", "stuck_task", "blocked")
 _FAILED_FD = re.compile(r"Unable to open fd=(\d+)")
 
 
@@ -67,7 +68,12 @@ class Sight:
     def pid(self) -> Optional[int]:
         """Return the process concerned: by the line, by the lines after it, by the context."""
         named = number(self.groups.get("pid")) or self.line.pid
-        return named or number(self.later(_FAILED_PID)) or number(pick(self.context, "pid"))
+        return named or number(self.later(_FAILED_PID)) or self._known_pid()
+
+    def _known_pid(self) -> Optional[int]:
+        places = [("pid",), *((key, "pid") for key in _TASK_KEYS)]
+        known = [number(pick(self.context, *place)) for place in places]
+        return next((pid for pid in known if pid), None)
 
     def fd(self) -> Optional[int]:
         """Return the descriptor concerned, if one is named."""
@@ -155,10 +161,10 @@ def holder(sight: Sight) -> str:
     return show(value) if value else "another process"
 
 
-def _tool(label: str, key: str) -> Callable[[Sight], str]:
+def _tool(label: str, key: str, unknown: str) -> Callable[[Sight], str]:
     def word(sight: Sight) -> str:
         value = first(sight.context, key)
-        return f"{label} {value}" if isinstance(value, (str, float, int)) else label
+        return f"{label} {value}" if isinstance(value, (str, float, int)) else unknown
 
     return word
 
@@ -175,7 +181,7 @@ WORDS: dict[str, Callable[[Sight], str]] = {
     "task": task,
     "pid": lambda sight: str(sight.pid() or "PID"),
     "holder": holder,
-    "criu": _tool("CRIU", "criu"),
-    "kernel": _tool("kernel", "kernel"),
-    "driver": _tool("driver", "driver"),
+    "criu": _tool("CRIU", "criu", "CRIU"),
+    "kernel": _tool("kernel", "kernel", "kernel"),
+    "driver": _tool("driver", "driver", "this driver"),
 }

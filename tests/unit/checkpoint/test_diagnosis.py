@@ -198,6 +198,17 @@ KNOWN = [
         "cuda_lock_timeout",
         ["5", "unlock"],
     ),
+    (
+        "No GPU device found but the checkpoint requires the CUDA plugin",
+        "no_gpu_on_host",
+        ["GPU", "--to"],
+    ),
+    ("cuda-checkpoint is required to restore CUDA state", "cuda_checkpoint_tool_missing", ["PATH"]),
+    (
+        "The checkpoint requires CUDA support from an r555 or newer driver",
+        "driver_too_old",
+        ["555", "570"],
+    ),
     ("inet: Unsupported proto 262 for socket 1a", "mptcp_socket", ["multipathtcp=0", "MPTCP"]),
     ("sockets: BUG! Unknown socket collected (family 40)", "socket_type_not_supported", ["vsock"]),
     ("Can't lookup mount=31 for fd=3 path=/q1", "file_on_unknown_mount", ["/q1", "fd 3"]),
@@ -401,6 +412,37 @@ def test_success_with_a_sleeping_gpu_process(state: object) -> None:
     diagnosis = diagnose(["Dumping finished successfully"], {"cuda_states": {31: state}}, 0, LOG)
     assert diagnosis.cause == "cuda_left_suspended"
     assert "--action unlock --pid 31" in diagnosis.remedy
+
+
+def test_success_with_a_failed_resume_in_the_log() -> None:
+    lines = [
+        "(00.1) Dumping finished successfully",
+        error(
+            "cuda_plugin: RESUME_DEVICES UNLOCK failed with Could not unlock on process ID 44: x"
+        ),
+    ]
+    diagnosis = diagnose(lines, {}, 0, LOG)
+    assert diagnosis.cause == "cuda_left_suspended"
+    assert "--action unlock --pid 44" in diagnosis.remedy
+    asked = diagnose(lines, {"cuda_states": {44: "running"}}, 0, LOG)
+    assert asked.cause == "no_failure_found"
+
+
+def test_full_gpu_after_a_good_dump_names_that_checkpoint() -> None:
+    line = 'RESUME_DEVICES RESTORE failed with Could not restore on process ID 4: "out of memory"'
+    diagnosis = diagnose(["(0.1) Dumping finished successfully", error(line)], {}, 0, LOG)
+    assert diagnosis.cause == "gpu_memory_full_at_restore"
+    assert "which is good" in diagnosis.remedy
+
+
+def test_plugin_switched_off_matters_to_gpu_jobs_alone() -> None:
+    lines = [
+        "(0.1) Warn  (cuda_plugin.c:550): cuda_plugin: check that cuda-checkpoint is present in "
+        "$PATH",
+        "(0.2) Dumping finished successfully",
+    ]
+    assert diagnose(lines, {"gpus": [0]}, 0, LOG).cause == "gpu_memory_not_in_image"
+    assert diagnose(lines, {}, 0, LOG).cause == "no_failure_found"
 
 
 def test_failure_names_gpu_processes_that_sleep_on() -> None:
