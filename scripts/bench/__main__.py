@@ -1,26 +1,53 @@
-"""Measure gpuguard against its rivals: `.venv/bin/python scripts/bench [--write FILE]`."""
+"""Measure gpuguard against its rivals: `.venv/bin/python scripts/bench [--write FILE]`.
+
+Start-up needs nothing; the other rows bring up a practice fleet and need root.
+"""
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import startup
+from measure import Row
 from table import render
+
+from gpuguard.sandbox.requirements import refusal
+
+_GROUPS = ("startup", "overhead", "freeze")
 
 
 def main() -> int:
     """Measure, print the table, write it if asked; 1 if a budget is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("groups", nargs="*", choices=[*_GROUPS, []], help="all by default")
     parser.add_argument("--write", type=Path, help="also write the table to this file")
     options = parser.parse_args()
-    programs = Path(sys.executable).parent
-    rows = list(startup.rows(programs))
-    page = render(rows, [])
+    groups = options.groups or list(_GROUPS)
+    no_fleet = refusal() if set(groups) - {"startup"} else None
+    rows = list(_measure(groups, Path(sys.executable).parent, no_fleet is None))
+    left_out = [f"what needs the practice fleet: {no_fleet}"] if no_fleet else []
+    page = render(rows, left_out)
     print(page)
     if options.write:
         options.write.parent.mkdir(parents=True, exist_ok=True)
         options.write.write_text(page)
     return 0 if all(row.kept for row in rows) else 1
+
+
+def _measure(groups: list[str], programs: Path, with_fleet: bool) -> Iterator[Row]:
+    if "startup" in groups:
+        yield from startup.rows(programs)
+    if with_fleet and set(groups) - {"startup"}:
+        import freeze
+        import overhead
+        from practice import practice_fleet
+
+        with practice_fleet(programs / "gpuguard") as practice:
+            if "overhead" in groups:
+                yield from overhead.rows(practice)
+            if "freeze" in groups:
+                yield from freeze.rows(practice)
 
 
 if __name__ == "__main__":
