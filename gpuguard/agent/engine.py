@@ -1,10 +1,9 @@
 """Carry a procedure out, step by step, and walk back when a step fails or its process died."""
 
 import time
-import traceback
 from typing import Any, Optional
 
-from gpuguard.agent.places import error_of
+from gpuguard.agent.places import error_of, log_exception
 from gpuguard.agent.procedure import Context, Procedure, Step
 from gpuguard.agent.told import close_told
 from gpuguard.model.errors import GpuguardError
@@ -27,7 +26,7 @@ def run(procedure: Procedure, ctx: Context) -> Outcome:
         for step in procedure.steps:
             _do(procedure, step, ctx)
     except Exception as error:
-        traceback.print_exc()
+        log_exception()
         return _fail(procedure, ctx, error_of(error))
     return Outcome(ProcedureState.DONE)
 
@@ -81,7 +80,7 @@ def _undo(step: Step, ctx: Context) -> Optional[dict[str, Any]]:
     try:
         step.undo(ctx)
     except Exception as error:
-        traceback.print_exc()
+        log_exception()
         problem = error_of(error)
         text = f"undo failed: {problem['message']}"
         ctx.journal.append_anyway(step.name, EntryState.NOTE, text)

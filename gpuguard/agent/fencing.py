@@ -2,12 +2,12 @@
 
 import dataclasses
 import threading
-import traceback
 from pathlib import Path
 
 from gpuguard.agent import jobs
 from gpuguard.agent.locks import job_lock
 from gpuguard.agent.paths import NodePaths
+from gpuguard.agent.places import log_exception
 from gpuguard.agent.stopping import kill_job
 from gpuguard.model.errors import BusyError, GpuguardError
 from gpuguard.model.jobs import Job, JobState
@@ -36,7 +36,7 @@ def _fence_all(paths: NodePaths, watched: list[Job], stopped: list[str]) -> None
             if _is_stale(job) and _stop(paths, job.spec.name):
                 stopped.append(job.spec.name)
         except (OSError, GpuguardError):
-            traceback.print_exc()
+            log_exception()
 
 
 def _stop(paths: NodePaths, name: str) -> bool:

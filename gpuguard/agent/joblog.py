@@ -13,6 +13,8 @@ _POLL_SECONDS = 0.1
 def tail_start(file: BinaryIO, lines: int) -> int:
     """Return the offset at which the last `lines` lines of `file` begin."""
     position = end = file.seek(0, os.SEEK_END)
+    if lines <= 0:
+        return end
     missing = lines
     while position > 0:
         start = max(0, position - _BLOCK)
@@ -26,7 +28,7 @@ def tail_start(file: BinaryIO, lines: int) -> int:
                 return start + found + 1
             limit = found
         position = start
-    return 0 if lines > 0 else end
+    return 0
 
 
 class LogReader:

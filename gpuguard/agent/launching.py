@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from gpuguard.agent import jobs
 from gpuguard.agent.clock import boot_id, utc_now
-from gpuguard.agent.locks import job_lock
+from gpuguard.agent.locks import job_lock, read_holder
 from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.supervision import Launch, run_words, start_supervised
 from gpuguard.model.errors import RefusedError, UsageError
@@ -16,7 +16,8 @@ from gpuguard.model.jobs import Job, JobOrigin, JobPolicy, JobSpec, JobState, Pr
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _FIRST_EPOCH = 1
-_LOCK_SECONDS = 15.0
+_SAME_SECONDS = 90.0
+_OTHER_SECONDS = 2.0
 
 
 def run_job(paths: NodePaths, spec: JobSpec, policy: JobPolicy, request_id: str) -> Job:
@@ -32,9 +33,15 @@ def run_job(paths: NodePaths, spec: JobSpec, policy: JobPolicy, request_id: str)
         raise UsageError(f"job {spec.name} has no command")
     if os.geteuid() != 0:
         raise RefusedError("jobs need root on the node: namespaces of their own", "use sudo")
-    with job_lock(paths, spec.name, "jobs.run", _LOCK_SECONDS):
+    with job_lock(paths, spec.name, "jobs.run", _patience(paths, spec.name)):
         found = _present(paths, spec, request_id)
         return found or _start(paths, spec, policy, request_id)
+
+
+def _patience(paths: NodePaths, name: str) -> float:
+    """The same request may be at work already: it is waited for, to answer alike."""
+    holder = read_holder(paths.job(name) / "lock")
+    return _SAME_SECONDS if holder.get("kind") == "jobs.run" else _OTHER_SECONDS
 
 
 def check_name_free(paths: NodePaths, name: str) -> None:

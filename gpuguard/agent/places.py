@@ -1,5 +1,7 @@
 """Errors as data: what happened, and the place in the agent where nobody expected it."""
 
+import contextlib
+import os
 import traceback
 from typing import Any
 
@@ -16,3 +18,17 @@ def error_of(error: BaseException) -> dict[str, Any]:
     reason = str(error) or "no reason given"
     details = {"place": place, "type": type(error).__name__}
     return GpuguardError(f"{type(error).__name__}: {reason} ({place})", details=details).to_dict()
+
+
+def write_log(text: str) -> None:
+    """Write a line to stderr, the log of a detached process.
+
+    Straight to the descriptor and without a raise: a full disk must not end the way back.
+    """
+    with contextlib.suppress(OSError):
+        os.write(2, f"{text}\n".encode(errors="replace"))
+
+
+def log_exception() -> None:
+    """Write the exception at hand with its trace to stderr; never raises."""
+    write_log(traceback.format_exc())

@@ -17,7 +17,7 @@ from gpuguard.model.jobs import ProcessRef
 
 FIRST_LAST_PID = 999  # the job root becomes pid 1000 of its namespace
 _POLL_SECONDS = 0.01
-_FOUND_SECONDS = 5.0
+_FOUND_SECONDS = 60.0  # a loaded node; ends at once if the supervisor does
 
 
 @dataclass(frozen=True)

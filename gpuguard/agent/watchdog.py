@@ -6,9 +6,7 @@ either lives, and whoever finds the procedure's lock free knows that nobody is a
 
 import os
 import signal
-import sys
 import time
-import traceback
 from pathlib import Path
 from typing import Callable, Optional
 
@@ -19,13 +17,14 @@ from gpuguard.agent.journal import Journal
 from gpuguard.agent.kinds import find_kind
 from gpuguard.agent.locks import Lock, busy, read_holder, take_lock
 from gpuguard.agent.paths import NodePaths
+from gpuguard.agent.places import log_exception, write_log
 from gpuguard.agent.procedure import Context
 from gpuguard.agent.retention import prune_procedures
 from gpuguard.model.errors import GpuguardError
 from gpuguard.model.procedures import EntryState, ProcedureState
 
 _RECOVERIES = 3
-_LOCK_SECONDS = 1.0  # a reader looks at the lock with a shared one for an instant
+_LOCK_SECONDS = 0.5  # a reader looks at the lock with a shared one for an instant
 _RECOVER_LOCK_SECONDS = 600.0
 
 
@@ -134,8 +133,6 @@ def _settle(paths: NodePaths, procedure_id: str) -> None:
 
 def _in_child(work: Callable[[], None]) -> bool:
     """Run `work` in a forked process; True if it went through to its end."""
-    sys.stdout.flush()
-    sys.stderr.flush()
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -143,13 +140,12 @@ def _in_child(work: Callable[[], None]) -> bool:
             work()
             code = 0
         except BaseException:
-            traceback.print_exc()
+            log_exception()
         finally:
-            sys.stderr.flush()
             os._exit(code)
     _, status = os.waitpid(pid, 0)
     if status != 0:
-        print(f"child {pid} ended with wait status {status}", file=sys.stderr, flush=True)  # noqa: T201
+        write_log(f"child {pid} ended with wait status {status}")
     return status == 0
 
 
