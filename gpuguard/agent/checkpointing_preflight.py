@@ -6,7 +6,12 @@ from pathlib import Path
 
 from gpuguard.agent import checkpoint_facts as facts
 from gpuguard.agent.clock import utc_now
-from gpuguard.agent.connections import open_connections, open_terminals, read_descriptors
+from gpuguard.agent.connections import (
+    open_connections,
+    open_terminals,
+    read_descriptors,
+    shared_outside,
+)
 from gpuguard.agent.criu import require_criu
 from gpuguard.agent.epochs import EpochRecord, claim_epoch, highest_epoch
 from gpuguard.agent.jobs import load_job
@@ -20,7 +25,7 @@ from gpuguard.agent.open_files import (
 from gpuguard.agent.procedure import Context, Step
 from gpuguard.agent.stage import free_bytes, require_executable
 from gpuguard.agent.store_write import claim_job_folder
-from gpuguard.agent.tree_record import Task, read_tree, strangers
+from gpuguard.agent.tree_record import Task, read_task, read_tree, strangers
 from gpuguard.checkpoint.limits import room_needed
 from gpuguard.checkpoint.naming import is_checkpoint_id
 from gpuguard.model.errors import RefusedError, UsageError
@@ -137,6 +142,13 @@ def _check_strangers(survey: _Survey) -> None:
 
 
 def _check_descriptors(survey: _Survey, descriptors: set[str]) -> None:
+    for pid, names in shared_outside({task.pid for task in survey.tree}, descriptors).items():
+        other = read_task(pid)
+        name = other.name if other else "?"
+        survey.problems.append(
+            f"process {pid} ({name}) outside of its tree holds {', '.join(names)} of it: "
+            "it would stay behind, and the job would lose the other end"
+        )
     terminals = open_terminals(descriptors)
     if terminals:
         survey.problems.append(f"it uses the terminal {', '.join(terminals)}: start it without one")

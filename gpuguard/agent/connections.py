@@ -45,6 +45,22 @@ def open_terminals(descriptors: set[str]) -> list[str]:
     return sorted(name for name in descriptors if name.startswith(_TERMINALS))
 
 
+def shared_outside(pids: set[int], descriptors: set[str]) -> dict[int, list[str]]:
+    """Return the pipes and sockets of the job that processes outside of it hold, by their pid.
+
+    Such a pipe is torn at a restore, and the job ends by SIGPIPE although CRIU reported success;
+    such a socket tells of a member of the job that left its tree.
+    """
+    wanted = {name for name in descriptors if name.startswith(("pipe:[", "socket:["))}
+    found: dict[int, list[str]] = {}
+    for name in os.listdir("/proc") if wanted else ():  # noqa: PTH208 - every process of the host
+        if name.isdigit() and int(name) not in pids:
+            shared = read_descriptors([int(name)]) & wanted
+            if shared:
+                found[int(name)] = sorted(shared)
+    return found
+
+
 def _rows(table: Path) -> list[list[str]]:
     try:
         return [line.split() for line in table.read_text().splitlines()[1:]]
