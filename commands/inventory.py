@@ -112,6 +112,14 @@ def import_(
     note(f"next: gpuguard inventory check {output_file}")
 
 
+@app.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of inventory files, for editors."""
+    from gpuguard.inventory.examples import shipped_schema
+
+    sys.stdout.write(shipped_schema())
+
+
 _COUNTED = ("hosts", "groups", "stores", "policies", "jobs")
 _COLUMNS = (
     Column("HOST", lambda host: host["name"]),

@@ -29,7 +29,7 @@ def describe(file: str, problem: Problem) -> str:
 
 def refuse(file: str, problems: list[Problem], hint: str | None = None) -> NoReturn:
     """Raise one UsageError that names every problem; `details` carries them as a list."""
-    ordered = sorted(set(problems), key=lambda problem: (problem.line, problem.column))
+    ordered = sorted(dict.fromkeys(problems), key=lambda problem: (problem.line, problem.column))
     lines = [describe(file, problem) for problem in ordered]
     if len(lines) > 1:
         shown = lines[:_SHOWN]

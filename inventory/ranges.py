@@ -102,11 +102,13 @@ def _count(term: str, item: str) -> int:
         raise UsageError(f"{term}: the range [{item}] runs backwards")
     if step == 0:
         raise UsageError(f"{term}: the step of [{item}] is 0")
-    if len(first) > len(last) or (
-        len(first) < len(last) and first.startswith("0") and first != "0"
-    ):
+    if len(first) != len(last) and (len(first) > len(last) or _padded(first) or _padded(last)):
         raise UsageError(f"{term}: [{item}] mixes widths; write as many digits on both sides")
     return (int(last) - int(first)) // step + 1
+
+
+def _padded(number: str) -> bool:
+    return len(number) > 1 and number.startswith("0")
 
 
 def _dashed(content: str) -> str:

@@ -14,13 +14,9 @@ def write_file(path: Path, text: str, force: bool = False) -> None:
         RefusedError: there is a file already and `force` is not set.
         GpuguardError: the file cannot be written; nothing is left half done.
     """
-    if not force and (path.exists() or path.is_symlink()):
-        raise RefusedError(f"{path}: exists already", "add --force to replace it")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _put(path, text, force)
-    except FileExistsError as error:
-        raise RefusedError(f"{path}: exists already", "add --force to replace it") from error
     except OSError as error:
         raise GpuguardError(f"{path}: cannot be written: {error.strerror}") from error
 
@@ -35,6 +31,13 @@ def _put(path: Path, text: str, force: bool) -> None:
         if force:
             Path(name).replace(path)
         else:
-            os.link(name, path)  # unlike a rename it fails where a file has appeared meanwhile
+            _link(name, path)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+def _link(name: str, path: Path) -> None:
+    try:
+        os.link(name, path)  # unlike a rename it fails where there is a file already
+    except FileExistsError as error:
+        raise RefusedError(f"{path}: exists already", "add --force to replace it") from error

@@ -1,12 +1,15 @@
 """The fleet as its owner wrote it down: hosts, groups, stores, policies and jobs."""
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Optional
 
 from gpuguard.model.codec import Record
 from gpuguard.model.errors import UsageError
+
+_SIEVED = 2000
 
 
 @dataclass(frozen=True)
@@ -104,13 +107,25 @@ class Inventory(Record):
 
 
 def nearest(word: str, choices: Iterable[str]) -> Optional[str]:
-    """Return the choice that looks most like `word`, or None when nothing is close."""
-    # difflib needs 0.2 s for a few thousand names; a first letter in common is a fair sieve then.
+    """Return the choice that looks most like `word`, or None when nothing is close.
+
+    Example: ``nearest("GPU1", ["gpu001", "gpu010"])`` is ``"gpu001"``.
+    """
     names = list(choices)
-    if len(names) > 2000:
-        names = [name for name in names if name[:2] == word[:2]][:2000]
+    plain = _plain(word)
+    for name in names:
+        if _plain(name) == plain:
+            return name
+    # difflib needs 0.2 s for a few thousand names; a first letter in common is a fair sieve then.
+    if len(names) > _SIEVED:
+        names = [name for name in names if name[:2] == word[:2]][:_SIEVED]
     found = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return found[0] if found else None
+
+
+def _plain(name: str) -> str:
+    """Return `name` without what is most often mistyped: case, and zeros before numbers."""
+    return re.sub(r"(?<![0-9])0+(?=[0-9])", "", name.lower().replace("_", "-"))
 
 
 def _unknown(inventory: Inventory, kind: str, name: str, choices: Iterable[str]) -> UsageError:

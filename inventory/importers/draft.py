@@ -1,5 +1,6 @@
 """An inventory in the making, and how it is written as YAML."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,10 +39,13 @@ def render(draft: Draft) -> str:
 
 
 def _folded(hosts: dict[str, Settings]) -> dict[str, Settings]:
-    alike: dict[str, list[str]] = {}
+    """Return `hosts` with series such as gpu1, gpu2 written as ranges, in their order."""
+    series: dict[tuple[str, str], list[str]] = {}
     for name, settings in hosts.items():
-        alike.setdefault(repr(sorted(settings.items())), []).append(name)
-    return {fold(names): hosts[names[0]] for names in alike.values()}
+        own = "address" in settings and "{name}" not in settings["address"]
+        shape = name if own else re.sub(r"\d+", "#", name)
+        series.setdefault((shape, repr(sorted(settings.items()))), []).append(name)
+    return {fold(names): hosts[names[0]] for names in series.values()}
 
 
 def _line(text: str) -> str:
