@@ -253,11 +253,15 @@ def _start(hosts: list[PracticeHost]) -> None:
     """Start hosts side by side; if one fails, those that this call started are ended again."""
     off = [host for host in hosts if not host.init()]
     try:
-        _each(off, PracticeHost.power_on)
-        _each(hosts, PracticeHost.wait_ready)
+        _each(hosts, _bring_up)
     except BaseException:
         _each(off, PracticeHost.power_off)
         raise
+
+
+def _bring_up(host: PracticeHost) -> None:
+    host.power_on()
+    host.wait_ready()
 
 
 def _each(hosts: list[PracticeHost], act: Callable[[PracticeHost], None]) -> None:

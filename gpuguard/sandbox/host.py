@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuguard.model.errors import GpuguardError
 from gpuguard.sandbox import network
 from gpuguard.sandbox.places import SCRIPTS, HostFolder, SandboxFolder
-from gpuguard.sandbox.processes import ProcessMark, end_process, namespace_inits, read_mark
+from gpuguard.sandbox.processes import ProcessMark, end_processes, namespace_inits, read_mark
 from gpuguard.sandbox.programs import install_programs
 from gpuguard.sandbox.record import HostRecord, SandboxRecord
 from gpuguard.sandbox.tools import run_tool
@@ -49,7 +49,8 @@ class PracticeHost:
         """Start the host without waiting for it; safe to repeat."""
         if self.init():
             return
-        self.power_off()  # what a crash may have left of an earlier boot
+        if self.folder.keeper.exists():
+            self.power_off()  # what a crash or its own end left of an earlier boot
         address = f"{self.record.address(self.host)}/24"
         script = str(SCRIPTS / "launch.sh")
         words = [str(self.folder.path), self.host.base, str(self.sandbox.store), self.host.name]
@@ -85,10 +86,7 @@ class PracticeHost:
         """
         marks = [read_mark(self.folder.keeper), read_mark(self.folder.init)]
         # The keeper may have been killed just before its pid 1 could note itself down.
-        strays = namespace_inits(str(self.folder.path))
-        for mark in [*marks, *strays]:
-            if mark:
-                end_process(mark)
+        end_processes([*marks, *namespace_inits(self.folder.path)])
         for file in (self.folder.keeper, self.folder.init, self.folder.boot_id):
             file.unlink(missing_ok=True)
         network.remove_link(self.record.link(self.host))

@@ -4,6 +4,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,40 +49,59 @@ def mark_of(pid: int) -> ProcessMark | None:
     return ProcessMark(pid, int(fields[19]), machine_boot()) if fields else None
 
 
-def namespace_inits(word: str) -> list[ProcessMark]:
-    """Return the processes that are pid 1 of a pid namespace and carry `word` as an argument."""
+def namespace_inits(folder: Path) -> list[ProcessMark]:
+    """Return the processes that are pid 1 of a pid namespace and were started for `folder`.
+
+    That is: one of their arguments is the folder, or a path below it.
+    """
+    own, below = str(folder).encode(), f"{folder}/".encode()
     found = []
     for entry in _PROC.iterdir():
         if not entry.name.isdigit():
             continue
         try:
             arguments = (entry / "cmdline").read_bytes().split(b"\0")
-            own = word.encode() in arguments and _is_namespace_init(entry)
+            named = any(word == own or word.startswith(below) for word in arguments)
+            if not named or not _is_namespace_init(entry):
+                continue
         except (FileNotFoundError, ProcessLookupError):
             continue
-        mark = mark_of(int(entry.name)) if own else None
+        mark = mark_of(int(entry.name))
         if mark:
             found.append(mark)
     return found
 
 
-def end_process(mark: ProcessMark, seconds: float = 10.0) -> None:
-    """End a process at once and wait until it is gone.
+def end_processes(marks: Iterable[ProcessMark | None], seconds: float = 10.0) -> None:
+    """End processes at once, all of them first, and wait until they are gone.
 
-    Raises GpuguardError if it is still there after `seconds`: then it hangs in the kernel.
+    Raises GpuguardError if one is still there after `seconds`: then it hangs in the kernel.
     """
+    ended: list[tuple[ProcessMark, int]] = []
+    try:
+        for mark in marks:
+            descriptor = _kill(mark) if mark else None
+            if mark and descriptor is not None:
+                ended.append((mark, descriptor))
+        for mark, descriptor in ended:
+            _wait_gone(mark, descriptor, seconds)
+    finally:
+        for _, descriptor in ended:
+            os.close(descriptor)
+
+
+def _kill(mark: ProcessMark) -> int | None:
+    """Send KILL and return the descriptor that tells the end, or None if it already came."""
     try:
         descriptor = os.pidfd_open(mark.pid)
     except ProcessLookupError:
-        return
-    try:
-        # Looked at after opening: from here on the descriptor cannot mean another process.
-        if not mark.alive():
-            return
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        _wait_gone(mark, descriptor, seconds)
-    finally:
+        return None
+    # Looked at after opening: from here on the descriptor cannot mean another process.
+    if not mark.alive():
         os.close(descriptor)
+        return None
+    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    return descriptor
 
 
 def _wait_gone(mark: ProcessMark, descriptor: int, seconds: float) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from gpuguard.model.errors import GpuguardError
 from gpuguard.sandbox import addresses, network
 from gpuguard.sandbox.places import HostFolder, SandboxFolder
-from gpuguard.sandbox.processes import end_process, namespace_inits, read_mark
+from gpuguard.sandbox.processes import end_processes, namespace_inits, read_mark
 
 
 def remove_sandbox(folder: SandboxFolder) -> None:
@@ -15,8 +15,9 @@ def remove_sandbox(folder: SandboxFolder) -> None:
     Relies on traces alone, not on a record, so that half a sandbox goes as well as a whole one.
     Raises GpuguardError naming what does not go; then nothing it needs for a new try is lost.
     """
-    for host in _host_folders(folder):
-        _end_host(host)
+    hosts = _host_folders(folder)
+    marks = [read_mark(file) for host in hosts for file in (host.keeper, host.init)]
+    end_processes([*marks, *namespace_inits(folder.path / "hosts")])
     subnet = addresses.claimed_subnet(folder.path)
     if subnet is not None:
         network.remove_network(subnet)
@@ -30,13 +31,6 @@ def remove_sandbox(folder: SandboxFolder) -> None:
 def _host_folders(folder: SandboxFolder) -> list[HostFolder]:
     hosts = folder.path / "hosts"
     return [HostFolder(path) for path in sorted(hosts.iterdir())] if hosts.exists() else []
-
-
-def _end_host(host: HostFolder) -> None:
-    marks = [read_mark(host.keeper), read_mark(host.init), *namespace_inits(str(host.path))]
-    for mark in marks:
-        if mark:
-            end_process(mark)
 
 
 def _refuse_mounts(path: Path) -> None:

@@ -50,7 +50,7 @@ def sandbox(state: Path) -> Iterator[Sandbox]:
 
 def leftovers(folder: Path, subnet: int | None) -> list[str]:
     """Return whatever a sandbox left on the machine."""
-    left = [f"process {mark.pid}" for mark in namespace_inits(str(folder / "hosts/node1"))]
+    left = [f"process {mark.pid}" for mark in namespace_inits(folder / "hosts")]
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if str(folder).encode() + b"/" in path.read_bytes():
