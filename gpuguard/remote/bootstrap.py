@@ -113,9 +113,19 @@ class _Greeting:
             return failures.old_python(self._host.name, str(boot.get("text")))
         return failures.cannot_store(self._host.name, path, reason, str(boot.get("text")))
 
+    def _hear_out(self) -> None:
+        """Take what was said before the end; a write can fail while words still wait."""
+        deadline = after(2.0)
+        try:
+            while time.monotonic() < deadline and (data := self._link.read()):
+                self._noise = (self._noise + data)[-_NOISE:]
+        except OSError:
+            return  # the link has nothing more to say
+
     def _ended(self, reason: str = "") -> GpuguardError:
         """Say why nothing but an end came, from what the shell, sudo or Python said."""
         name = self._host.name
+        self._hear_out()
         status, said = self._link.ending()
         if "sudo:" in said and "python3: command not found" not in said:
             return failures.sudo_refused(name, self._user, said)

@@ -96,7 +96,7 @@ def jump_down(name: str, jump: str, reason: str) -> UnreachableError:
     """The way leads over another host that does not let us through."""
     return UnreachableError(
         f"{name}: its jump host {jump} does not lead there: {reason}",
-        f"check the jump host first: ssh {jump} true",
+        f"check the jump host first: ssh ssh://{jump} true",
         {"reason": "jump-host", "jump": jump},
     )
 

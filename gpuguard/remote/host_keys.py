@@ -38,11 +38,11 @@ class HostKeys:
 
     def types(self, route: Route) -> list[str]:
         """Return the key types on record for the host."""
-        return known_types(self._files(route), names_of(route))
+        return known_types(self.files(route), names_of(route))
 
     def verify(self, route: Route, key: HostKey) -> None:
         """Accept the key the host shows, or raise RefusedError with the next command."""
-        found = judge(self._files(route), names_of(route), key)
+        found = judge(self.files(route), names_of(route), key)
         if found.standing is Standing.KNOWN:
             return
         shown = f"{key.type} {key.fingerprint}"
@@ -56,7 +56,8 @@ class HostKeys:
             raise failures.unknown_key(route.name, route.place, key.type, key.fingerprint)
         record(self.path, names_of(route)[0], key)
 
-    def _files(self, route: Route) -> list[KnownHosts]:
+    def files(self, route: Route) -> list[KnownHosts]:
+        """Return what is read, the inventory's own file first."""
         return [self._own, *(read_known_hosts(path) for path in route.user_known_hosts)]
 
 

@@ -36,6 +36,20 @@ class HostKey:
         return "SHA256:" + digest.rstrip("=")
 
     @property
+    def bits(self) -> int:
+        """The size of the key, as `ssh-keygen -l` counts it."""
+        if self.type == "ssh-rsa":
+            number = self.blob[4 + len(self.type) :]
+            exponent = 4 + int.from_bytes(number[:4], "big")
+            return int.from_bytes(number[exponent + 4 :], "big").bit_length()
+        return int(self.type[-3:]) if self.type.startswith("ecdsa-") else 256
+
+    def described(self, name: str) -> str:
+        """The line that `ssh-keygen -l` prints for the key of `name`."""
+        kind = self.type.removeprefix("ssh-").split("-")[0].upper()
+        return f"{self.bits} {self.fingerprint} {name} ({kind})"
+
+    @property
     def text(self) -> str:
         """Type and key as in a public key file."""
         return f"{self.type} {base64.b64encode(self.blob).decode()}"

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -92,7 +93,7 @@ class Routes:
             return jump.connection
 
     def _open_jump(self, chain: tuple[str, ...], host: Host, depth: int) -> ssh.Connection:
-        route = self._settings.of_jump(chain[-1])
+        route = _with_keys(self._settings.of_jump(chain[-1]), host)
         before = chain[:-1] or route.jumps
         via = self._contact(self._jump(before), host, depth + 1) if before else None
         keys = HostKeys.of(host, self._inventory_dir)
@@ -117,6 +118,13 @@ class _Jump:
     def close(self) -> None:
         if self.connection is not None:
             self.connection.close()
+
+
+def _with_keys(route: Route, host: Host) -> Route:
+    """Let a jump host try the keys that the inventory names for the host behind it, last."""
+    more = (Path(file).expanduser() for file in host.identity_files)
+    files = dict.fromkeys((*route.identity_files, *more))
+    return replace(route, identity_files=tuple(files))
 
 
 def _patiently(attempt: Callable[[], T]) -> T:

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuguard.model.errors import UsageError
@@ -49,7 +49,11 @@ class Settings:
 
     def of_host(self, host: Host) -> Route:
         """Return the route to `host`; raise UsageError if OpenSSH cannot read its settings."""
-        options = ["-o", f"HostName={_word(host.address)}"] if host.address != host.name else []
+        options = (
+            ["-o", f"HostName={_word(host.address).replace('%', '%%')}"]
+            if host.address != host.name
+            else []
+        )
         options += ["-p", str(host.port)] if host.port else []
         options += ["-l", _word(host.user)] if host.user else []
         found = self._ask(host.name, options)
@@ -145,13 +149,12 @@ def _route(name: str, found: dict[str, list[str]]) -> Route:
 
 
 def _overridden(route: Route, host: Host) -> Route:
-    values = dict(route.__dict__)
     if host.identity_files:
-        values["identity_files"] = tuple(Path(f).expanduser() for f in host.identity_files)
+        files = tuple(Path(file).expanduser() for file in host.identity_files)
+        route = replace(route, identity_files=files)
     if host.proxy_jump is not None:
-        values["jumps"] = _jumps(host.proxy_jump)
-        values["proxy_command"] = None
-    return Route(**values)
+        route = replace(route, jumps=_jumps(host.proxy_jump), proxy_command=None)
+    return route
 
 
 def _jumps(value: str) -> tuple[str, ...]:

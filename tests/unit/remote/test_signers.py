@@ -27,7 +27,8 @@ def verifies(folder: Path, key: Path, host: str, namespace: str = "gpuguard-mani
         check=True,
     ).stdout
     (folder / "sig").write_bytes(signature)
-    words = ["-f", folder / "allowed_signers", "-n", namespace, "-s", folder / "sig", "-I", host]
+    files = ["-f", str(folder / "allowed_signers"), "-s", str(folder / "sig")]
+    words = [*files, "-n", namespace, "-I", host]
     done = subprocess.run(
         ["ssh-keygen", "-Y", "verify", *words], input=b"manifest", capture_output=True, check=False
     )
