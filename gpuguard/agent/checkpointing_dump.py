@@ -13,6 +13,7 @@ from gpuguard import __version__
 from gpuguard.agent import checkpoint_facts as facts
 from gpuguard.agent.clock import utc_now
 from gpuguard.agent.criu import DumpOrder, dump_command, lasting_options
+from gpuguard.agent.criu_failure import FailedRun, explain_failure
 from gpuguard.agent.hook import Gate, open_gate
 from gpuguard.agent.host_facts import cpu_flags
 from gpuguard.agent.open_files import capture_files, read_open_files
@@ -23,7 +24,6 @@ from gpuguard.agent.tree_control import stop_problems
 from gpuguard.agent.tree_record import read_tree, record_tree
 from gpuguard.checkpoint.completeness import judge_images
 from gpuguard.checkpoint.criu_stats import DumpStats, parse_dump_stats
-from gpuguard.checkpoint.diagnosis import first_error
 from gpuguard.checkpoint.limits import dump_seconds, ghost_limit
 from gpuguard.model.errors import GpuguardError
 from gpuguard.model.jobs import Job
@@ -171,18 +171,16 @@ def _judge_end(ctx: Context, stage: Stage, seen: _Seen, code: int) -> None:
                 raise GpuguardError("the job did not stay stopped: " + "; ".join(problems))
         return
     kept = ctx.folder / "dump.log"
-    reason = seen.problem or _first_error(log) or _said(ctx.folder / "criu.out")
-    host, job = ctx.params["host"], facts.job_name(ctx)
-    text = f"{host}: CRIU could not save job {job}: {reason or 'no reason given'}"
-    hint = f"read {kept} on {host}; the job runs on"
-    raise GpuguardError(text, hint, {"exit_code": code, "log": str(kept), "reason": reason})
-
-
-def _first_error(log: Path) -> Optional[str]:
-    try:
-        return first_error(log.read_text(errors="replace").splitlines())
-    except FileNotFoundError:
-        return None
+    host, job, state = str(ctx.params["host"]), facts.job_name(ctx), "the job runs on"
+    problem = seen.problem or ("it never asked at the commit gate" if code == 0 else None)
+    if problem:
+        text = f"{host}: CRIU could not save job {job}: {problem}"
+        details = {"exit_code": code, "log": str(kept), "reason": problem}
+        raise GpuguardError(text, f"read {kept} on {host}; {state}", details)
+    said = _said(ctx.folder / "criu.out")
+    run = FailedRun(f"could not save job {job}", host, log, said, code, kept)
+    known = {"job": job, "criu": ctx.facts["criu_version"], "pid": facts.root_ref(ctx).pid}
+    raise explain_failure(run, known, state)
 
 
 def _said(output: Path) -> str:

@@ -3,12 +3,12 @@
 import re
 import time
 from pathlib import Path
-from typing import Optional
 
 from gpuguard.agent import jobs
 from gpuguard.agent import restoring_facts as facts
 from gpuguard.agent.clock import boot_id, utc_now
 from gpuguard.agent.criu import restore_command
+from gpuguard.agent.criu_failure import FailedRun, explain_failure
 from gpuguard.agent.disk import read_json, write_json, write_synced
 from gpuguard.agent.epochs import EpochRecord, claim_epoch
 from gpuguard.agent.procedure import Context, Step
@@ -22,7 +22,6 @@ from gpuguard.agent.supervision import (
 )
 from gpuguard.agent.tree_control import prove_running, resume_tree, stop_problems
 from gpuguard.agent.tree_record import Task, read_tree
-from gpuguard.checkpoint.diagnosis import first_error
 from gpuguard.checkpoint.limits import restore_seconds
 from gpuguard.checkpoint.restart_pids import first_free_pid
 from gpuguard.model.errors import GpuguardError
@@ -210,13 +209,13 @@ def _job(ctx: Context, manifest: Manifest, root: ProcessRef, namespace_pid: int)
 
 def _explained(ctx: Context, error: GpuguardError) -> GpuguardError:
     log = ctx.folder / "criu" / "restore.log"
-    reason: Optional[str] = None
-    if log.exists():
-        reason = first_error(log.read_text(errors="replace").splitlines())
     host, name = facts.host_name(ctx), facts.job_name(ctx)
-    text = f"{host}: CRIU could not restore job {name}: {reason or error.message}"
-    details = {**error.details, "log": str(log), "reason": reason}
-    return GpuguardError(text, f"read {log} on {host}; the checkpoint is not touched", details)
+    # A supervisor in the details is one that still waits: CRIU has no exit status.
+    code = None if "supervisor" in error.details else 1
+    run = FailedRun(f"could not restore job {name}", host, log, error.message, code)
+    told = explain_failure(run, {"job": name}, "the checkpoint is not touched")
+    told.details = {**error.details, **told.details}
+    return told
 
 
 def _found(folder: Path) -> dict[str, object]:
