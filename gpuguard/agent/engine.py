@@ -38,10 +38,10 @@ def recover(procedure: Procedure, ctx: Context) -> Outcome:
     it takes the job with it.
     """
     close_told(ctx.folder)
+    failure = ctx.facts.get("failure") or _died(ctx)
     _wait_for_criu(ctx)
     if ctx.committed:
         return run(procedure, ctx)
-    failure = ctx.facts.get("failure") or _died(ctx)
     return _fail(procedure, ctx, failure)
 
 
