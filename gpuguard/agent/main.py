@@ -30,7 +30,7 @@ def _detached(words: list[str]) -> int:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
-    from gpuguard.agent import watchdog
+    from gpuguard.agent import cgroup, watchdog
     from gpuguard.agent.paths import NodePaths
 
     def ready() -> None:
@@ -39,6 +39,8 @@ def _detached(words: list[str]) -> int:
             os.write(writer, b"1")
         os.close(writer)
 
+    if words[-1] == "--fork":
+        cgroup.leave_login()
     watchdog.shield()
     work = watchdog.watch if words[0] == "watchdog" else watchdog.recover
     return work(NodePaths(), words[1], ready)

@@ -209,7 +209,9 @@ def test_recovery_waits_for_criu(agent: Agent, root: Path, world: Path) -> None:
     assert criu.poll() is None
     criu.kill()
     criu.wait()
-    assert follow(agent, "p1")[0]["state"] == "failed"
+    status, _ = follow(agent, "p1")
+    assert status["state"] == "failed"
+    assert status["error"]["message"].startswith("step one was cut off")
     assert calls(world) == ["do one", "undo one"]
 
 
