@@ -34,7 +34,9 @@ def checkpoint(
     from gpuguard.running.checkpoint import exit_code, prepare, save
 
     with open_desk() as desk:
-        plan = prepare(desk, CheckpointRequest(tuple(dict.fromkeys(jobs)), stop))
+        plan = prepare(
+            desk, CheckpointRequest(tuple(dict.fromkeys(jobs)), stop), settle=not dry_run
+        )
         if dry_run:
             return show_dry_run(plan, output)
         agree(plan, yes)

@@ -45,7 +45,7 @@ def open_desk() -> Iterator[Desk]:
     operations = open_operations()
     reporter = Reporter()
     try:
-        with Pool(Path(inventory.path).parent) as pool, reporter:
+        with Pool(Path(inventory.path).parent, settings().fanout) as pool, reporter:
             yield Desk(inventory, pool, operations, on_progress=reporter.show)
     finally:
         operations.close()

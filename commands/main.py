@@ -29,6 +29,7 @@ def _guarded(words: list[str]) -> int:
     try:
         return invoke(words)
     except KeyboardInterrupt:
+        sys.stderr.write("terminated\n" if _terminated else "interrupted\n")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         return _reader_went_away()

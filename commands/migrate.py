@@ -33,7 +33,7 @@ def migrate(
     from gpuguard.running.migrate import move, prepare
 
     with open_desk() as desk:
-        plan = prepare(desk, MigrateRequest(job, to))
+        plan = prepare(desk, MigrateRequest(job, to), settle=not dry_run)
         if dry_run:
             return show_dry_run(plan, output)
         agree(plan, yes)

@@ -45,7 +45,7 @@ def restore(
     from gpuguard.running.restore import bring_back, prepare
 
     with open_desk() as desk:
-        plan = prepare(desk, RestoreRequest(job, checkpoint, to, assume_dead))
+        plan = prepare(desk, RestoreRequest(job, checkpoint, to, assume_dead), settle=not dry_run)
         if dry_run:
             return show_dry_run(plan, output)
         agree(plan, yes)

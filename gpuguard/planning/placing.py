@@ -47,14 +47,16 @@ def _unknown(job: str, fleet: FleetView) -> Finding:
 
 def _not_running(job: str, place: Placed, fleet: FleetView) -> Finding:
     state = place.job.state
+    silent = ", ".join(view.name for view in fleet.unreachable())
+    if silent and not place.live:
+        text = f"{silent} did not answer, and {place.host} says {state.value}"
+        return refuse("host-unreachable", job, text, f"gpuguard restore {job}")
     detail = f": {place.job.note}" if place.job.note else ""
     text = f"it does not run: {place.host} says {state.value}{detail}"
     if place.live:
         remedy = f"a procedure may hold it, look: gpuguard jobs show {job}"
     else:
         remedy = f"gpuguard restore {job}"
-    silent = ", ".join(view.name for view in fleet.unreachable())
-    text += f" ({silent} did not answer)" if silent else ""
     return refuse("job-not-running", job, text, remedy)
 
 

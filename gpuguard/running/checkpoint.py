@@ -17,7 +17,7 @@ from gpuguard.running.desk import Desk
 from gpuguard.running.following import Follower
 from gpuguard.running.ids import asked_by, operation_id, procedure_id
 from gpuguard.running.journal import journalled
-from gpuguard.running.locating import locate
+from gpuguard.running.leftovers import look
 from gpuguard.state.operations import OperationLog
 
 _FANOUT = 32
@@ -36,10 +36,10 @@ class Saved(Record):
     exit_code: int = 0
 
 
-def prepare(desk: Desk, request: CheckpointRequest) -> Plan:
-    """Look at the fleet and return the plan."""
+def prepare(desk: Desk, request: CheckpointRequest, settle: bool = True) -> Plan:
+    """Look at the fleet and return the plan; `settle` ends what was left half done."""
     plan_id = operation_id("checkpoint", desk.clock.now())
-    return plan_checkpoint(request, locate(desk), plan_id)
+    return plan_checkpoint(request, look(desk, settle), plan_id)
 
 
 def save(desk: Desk, plan: Plan) -> list[Saved]:
@@ -68,7 +68,7 @@ def _side_by_side(desk: Desk, log: OperationLog, plan: Plan) -> list[Saved]:
     try:
         return [future.result() for future in futures]
     except BaseException:
-        # The nodes go on by themselves; our threads must not wait for them.
+        # The hosts go on by themselves; our threads must not wait for them.
         desk.stop.set()
         desk.pool.close()
         raise

@@ -122,6 +122,12 @@ class Follower:
             status = self.watch()
         return status
 
+    def leave(self) -> None:
+        """Say that we stop watching and the host goes on."""
+        if self.asked and not self.ended:
+            text = f"{self.host} goes on with it by itself: gpuguard jobs show {self.job}"
+            self.note("left", text, self._step)
+
     def note(self, state: str, text: str, step: str) -> None:
         """Report and write down something of the operator's side."""
         self._report(Progress(self.host, step, state, text, self.job))

@@ -22,7 +22,7 @@ from gpuguard.running.desk import Desk
 from gpuguard.running.following import Follower, demand_done, failure
 from gpuguard.running.ids import asked_by, operation_id, procedure_id
 from gpuguard.running.journal import journalled
-from gpuguard.running.locating import locate
+from gpuguard.running.leftovers import look
 from gpuguard.running.restore import Brought, restore_request
 from gpuguard.running.stores import view_store
 from gpuguard.running.undisturbed import undisturbed
@@ -33,9 +33,9 @@ _SHORTEST_HOLD = 300.0  # seconds the source waits, stopped, before it lets the 
 _UNWIND_PATIENCE = "it lets the job go on by itself when its time to wait is over"
 
 
-def prepare(desk: Desk, request: MigrateRequest) -> Plan:
-    """Look at the fleet and the store and return the plan."""
-    fleet = locate(desk)
+def prepare(desk: Desk, request: MigrateRequest, settle: bool = True) -> Plan:
+    """Look at fleet and store and return the plan; `settle` ends what was left half done."""
+    fleet = look(desk, settle)
     places = fleet.places(request.job)
     path = places[0].job.policy.store if places else None
     store = view_store(desk, fleet, request.job, path) if path else StoreView("")

@@ -15,7 +15,7 @@ from gpuguard.running.enrolling import allowed_signers
 from gpuguard.running.following import Follower
 from gpuguard.running.ids import asked_by, operation_id, procedure_id
 from gpuguard.running.journal import journalled
-from gpuguard.running.locating import locate
+from gpuguard.running.leftovers import look
 from gpuguard.running.policies import job_policy
 from gpuguard.running.stores import find_store, with_manifest
 from gpuguard.state.clock import stamp
@@ -32,13 +32,13 @@ class Brought(Record):
     record: dict[str, Any] | None = None  # Job.to_dict()
 
 
-def prepare(desk: Desk, request: RestoreRequest) -> Plan:
-    """Look at the fleet and the store and return the plan.
+def prepare(desk: Desk, request: RestoreRequest, settle: bool = True) -> Plan:
+    """Look at fleet and store and return the plan; `settle` ends what was left half done.
 
     Raises:
         GpuguardError: no store is known, or the checkpoint's manifest cannot be read.
     """
-    fleet = locate(desk)
+    fleet = look(desk, settle)
     store = find_store(desk, fleet, request.job)
     info, _ = choose_checkpoint(request, store)
     if info is not None:
@@ -58,8 +58,12 @@ def bring_back(desk: Desk, plan: Plan) -> Brought:
     with journalled(desk, plan) as log:
         request = restore_request(desk, plan, params["checkpoint"], hold_seconds=None)
         follower = Follower(desk, log, params["target"], request)
-        follower.start()
-        result = follower.finish().result or {}
+        try:
+            follower.start()
+            result = follower.finish().result or {}
+        except KeyboardInterrupt:
+            follower.leave()
+            raise
         brought = Brought(job, params["target"], params["checkpoint"], None, result.get("job"))
         log.end(OperationState.DONE, ExitCode.OK, None, brought.to_dict())
     return brought

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuguard.checkpoint.ordering import newest_first
-from gpuguard.model.errors import GpuguardError, RefusedError
+from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError
 from gpuguard.model.inventory import Host
 from gpuguard.model.manifests import CheckpointInfo, Manifest
 from gpuguard.planning.views import EpochHolder, FleetView, StoreView
@@ -36,15 +36,21 @@ def find_store(desk: Desk, fleet: FleetView, job: str) -> StoreView:
     """Return the view of the first store that knows `job`, or of the likeliest one.
 
     Raises:
-        RefusedError: no store is known at all, or no host that answers reaches one.
+        UnreachableError: no host answers at all.
+        RefusedError: no store is known, or no host that answers reaches one.
     """
+    if fleet.hosts and len(fleet.unreachable()) == len(fleet.hosts):
+        reasons = "; ".join(f"{view.name}: {view.problem}" for view in fleet.unreachable())
+        raise UnreachableError(f"{job}: no host answers ({reasons})", "gpuguard doctor")
     views = [view_store(desk, fleet, job, path) for path in store_paths(desk, fleet, job)]
     if not views:
         raise RefusedError(
             f"{job}: the inventory names no store, so there is no durable checkpoint",
             "name one under `stores` and in the policy",
         )
-    return next((view for view in views if view.checkpoints or view.holder), views[0])
+    chosen = next((view for view in views if view.checkpoints or view.holder), views[0])
+    seeing_host(desk, chosen)
+    return chosen
 
 
 def view_store(desk: Desk, fleet: FleetView, job: str, path: str) -> StoreView:

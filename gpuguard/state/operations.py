@@ -69,6 +69,10 @@ class Operations:
             )
         return OperationLog(self, plan.id)
 
+    def resume(self, operation: str) -> "OperationLog":
+        """Return the log of an operation that was begun earlier."""
+        return OperationLog(self, operation)
+
     def list(self, limit: int = 50) -> list[Operation]:
         """Return the newest `limit` operations, newest first, without their steps."""
         with self._reading() as connection:

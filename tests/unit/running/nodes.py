@@ -8,7 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpuguard.model.errors import BusyError, GpuguardError, RefusedError, UnreachableError
+from gpuguard.model.errors import (
+    BusyError,
+    GpuguardError,
+    RefusedError,
+    UnreachableError,
+    UsageError,
+)
 from gpuguard.model.inventory import Host, Inventory, Policy, StoreSpec
 from gpuguard.model.jobs import Job, JobOrigin, JobPolicy, JobSpec, JobState, ProcessRef
 from gpuguard.model.manifests import CheckpointInfo
@@ -76,7 +82,7 @@ class Node:
             "boot_id": f"boot-of-{name}",
             "kernel": "6.1.0-18-amd64",
             "arch": "x86_64",
-            "criu": "4.2",
+            "criu": "4.2.1",
             "cpu_flags": ["avx", "sse4_2"],
             "memory_total": 8 << 30,
             "memory_available": 4 << 30,
@@ -211,6 +217,8 @@ class NodeSession:
     ) -> Any:
         self._alive()
         assert method == "procedures.watch"
+        if params["id"] not in self.node.procedures:
+            raise UsageError(f"this node has no procedure {params['id']}")
         run = self.node.procedures[params["id"]]
         for entry in list(run.entries):
             if entry["seq"] <= params["after_seq"]:
@@ -233,7 +241,8 @@ class NodeSession:
         if request["id"] not in self.node.procedures:
             self.node.procedures[request["id"]] = Run(self.node, request)
         self.node.passed("start")
-        return self.node.procedures[request["id"]].status()
+        answer = self.node.procedures[request["id"]].status()
+        return {**answer, "state": "running", "result": None, "error": None}
 
     def _procedures_tell(self, id: str, word: str, data: dict[str, Any]) -> Any:
         run = self.node.procedures[id]
