@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from gpuguard import __version__
 from gpuguard.commands.defaults import prefer, preferences
-from gpuguard.commands.options import Settings, When, examples, hoist, use_settings
+from gpuguard.commands.options import Format, Settings, When, examples, hoist, use_settings
 from gpuguard.commands.table import COMMANDS
 from gpuguard.model.errors import UsageError
 
@@ -162,6 +162,7 @@ def root(
             progress=When(said["progress"]),
             config=config,
             fanout=values["fanout"].value,
+            output=Format(values["output"].value),
         )
     )
 

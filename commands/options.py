@@ -37,6 +37,7 @@ class Settings:
     progress: When = When.AUTO
     config: Path | None = None  # the file of --config
     fanout: int = 32  # hosts worked on at once
+    output: Format = Format.TABLE  # where the command itself is not told
 
 
 _settings = Settings()
@@ -83,14 +84,18 @@ def _next(words: Iterator[str]) -> list[str]:
 
 
 def asks_json(argv: list[str]) -> bool:
-    """Tell whether the line asks for JSON, before any command has been found."""
+    """Tell whether the line, or else the preferences, ask for JSON, before any command is found."""
     shown = argv[: argv.index("--")] if "--" in argv else argv
-    for word, value in zip(shown, [*shown[1:], ""], strict=False):
-        if word in ("-o", "--output") and value in ("json", "jsonl"):
-            return True
-        if word in ("--json", "-ojson", "-ojsonl", "--output=json", "--output=jsonl"):
-            return True
-    return False
+    forms = [
+        value
+        for word, value in zip(shown, [*shown[1:], ""], strict=False)
+        if word in ("-o", "--output")
+    ]
+    forms += [word.removeprefix("--output=") for word in shown if word.startswith("--output=")]
+    forms += [word.removeprefix("-o") for word in shown if word.startswith("-o")]
+    forms += ["json" for word in shown if word == "--json"]
+    named = [form for form in forms if form in set(Format)]
+    return (named or [settings().output])[0] != Format.TABLE
 
 
 def examples(*lines: str) -> str:

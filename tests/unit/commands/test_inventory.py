@@ -124,6 +124,10 @@ def test_preferences_stand_below_the_command_line(
     assert json.loads(capsys.readouterr().out)["name"] == "gpu1"
     assert call("inventory", "show", "gpu1", "-o", "table") == 0
     assert capsys.readouterr().out.startswith("HOST")
+    assert call("inventory", "show", "nobody") == 2
+    assert json.loads(capsys.readouterr().out)["code"] == 2
+    assert call("inventory", "show", "nobody", "-o", "table") == 2
+    assert capsys.readouterr().out == ""
     assert call("--color", "always", "config", "show", "-o", "json") == 0
     items = {it["name"]: it for it in json.loads(capsys.readouterr().out)["items"]}
     assert (items["color"]["value"], items["color"]["origin"]) == ("always", "--color")
