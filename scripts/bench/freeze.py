@@ -1,5 +1,6 @@
 """How long a job of 1 GiB stands still, by its own clock: ours against bare CRIU."""
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ def rows(practice: Practice) -> Iterator[Row]:
 
 def _gap_during(practice: Practice, act: "partial[None]") -> float:
     """Return the longest time the job stood still while `act` ran, in seconds."""
+    os.sync()  # what the one before left in the page cache must not slow this one down
     seen = len(practice.log(_JOB, _HOST))
     act()
     time.sleep(0.5)
@@ -40,15 +42,14 @@ def _gap_during(practice: Practice, act: "partial[None]") -> float:
 
 def _ours(practice: Practice) -> None:
     practice.gpuguard("checkpoint", _JOB)
-    _, listed = practice.gpuguard("checkpoints", "list", _JOB)
+    _, listed = practice.ask("checkpoints", "list", _JOB)
     for item in listed["items"][1:]:
         practice.gpuguard("checkpoints", "rm", _JOB, item["checkpoint"], "--yes")
 
 
 def _bare(practice: Practice) -> None:
     """Dump by hand with the options that the job's shape needs, and no others."""
-    _, shown = practice.gpuguard("jobs", "show", _JOB)
-    job = shown.get("job", shown)
+    _, job = practice.ask("jobs", "show", _JOB)
     command = (
         f"rm -rf {_BARE} && mkdir -p {_BARE} && "
         f"nsenter -t {job['supervisor']['pid']} -p -m "

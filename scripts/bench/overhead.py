@@ -23,7 +23,7 @@ def rows(practice: Practice) -> Iterator[Row]:
 
 
 def _checkpoint(practice: Practice) -> float:
-    total, answer = practice.gpuguard("checkpoint", _JOB)
+    total, answer = practice.ask("checkpoint", _JOB)
     times = answer["items"][0]["times"]
     parts = ("freeze_seconds", "copy_seconds", "hash_seconds")
     return total - sum(float(times[part]) for part in parts)
@@ -31,9 +31,9 @@ def _checkpoint(practice: Practice) -> float:
 
 def _restore(practice: Practice, target: str) -> float:
     practice.gpuguard("checkpoint", _JOB, "--stop", "--yes")
-    total, _ = practice.gpuguard("restore", _JOB, "--to", target, "--yes")
-    _, listed = practice.gpuguard("ops", "list", "-n", "1")
-    _, shown = practice.gpuguard("ops", "show", listed["items"][0]["id"])
+    total, _ = practice.ask("restore", _JOB, "--to", target, "--yes")
+    _, listed = practice.ask("ops", "list", "-n", "1")
+    _, shown = practice.ask("ops", "show", listed["items"][0]["id"])
     work = sum(
         float(step["seconds"] or 0)
         for step in shown["steps"]

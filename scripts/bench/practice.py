@@ -37,32 +37,34 @@ class Practice:
     sandbox: Sandbox
     program: Path
 
-    def gpuguard(self, *words: str) -> tuple[float, Any]:
-        """Run gpuguard with JSON output; return its wall seconds and its answer.
+    def gpuguard(self, *words: str) -> tuple[float, str]:
+        """Run gpuguard; return its wall seconds and what it printed.
 
-        Raises CalledProcessError, after showing what it printed.
+        Raises CalledProcessError, after showing what it said.
         """
-        command = [str(self.program), *words, "-o", "json"]
         begin = time.perf_counter()
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=self._environ()
+            [str(self.program), *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "GPUGUARD_INVENTORY": str(self.sandbox.inventory)},
         )
         seconds = time.perf_counter() - begin
         if done.returncode != 0:
             print(done.stdout, done.stderr)
         done.check_returncode()
-        return seconds, json.loads(done.stdout)
+        return seconds, done.stdout
+
+    def ask(self, *words: str) -> tuple[float, Any]:
+        """Run gpuguard with JSON output; return its wall seconds and its answer."""
+        seconds, printed = self.gpuguard(*words, "-o", "json")
+        return seconds, json.loads(printed)
 
     def start_job(self, name: str, host: str, mebibytes: int) -> None:
         """Start a job with so much memory and wait until it holds it."""
         command = ["python3", "-c", _JOB, str(mebibytes)]
-        subprocess.run(
-            [str(self.program), "jobs", "run", name, "--host", host, "--", *command],
-            check=True,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            env=self._environ(),
-        )
+        self.gpuguard("jobs", "run", name, "--host", host, "--", *command)
         deadline = time.monotonic() + _READY_SECONDS
         while "ready" not in self.log(name, host):
             if time.monotonic() > deadline:
@@ -73,9 +75,6 @@ class Practice:
         """Return what the job has printed so far."""
         path = self.sandbox.path(host, f"/var/lib/gpuguard/jobs/{name}/log")
         return path.read_text(errors="replace") if path.exists() else ""
-
-    def _environ(self) -> dict[str, str]:
-        return {**os.environ, "GPUGUARD_INVENTORY": str(self.sandbox.inventory)}
 
 
 @contextlib.contextmanager
