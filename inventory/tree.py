@@ -5,7 +5,7 @@ which knows what each key means, turns text into numbers.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
@@ -169,7 +169,7 @@ def _mark(node: Any) -> Mark:
     return node.start_mark.line + 1, node.start_mark.column + 1
 
 
-def _refuse_syntax(text: str, file: str, error: yaml.YAMLError) -> None:
+def _refuse_syntax(text: str, file: str, error: yaml.YAMLError) -> NoReturn:
     line, column = _place(text, error)
     reason = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     context = getattr(error, "context", None)
