@@ -65,11 +65,12 @@ class Routes:
         return route, key
 
     def close(self) -> None:
-        """Close the connections to jump hosts."""
+        """Close the connections to jump hosts and SSH agents."""
         with self._lock:
             jumps, self._jumps = list(self._jumps.values()), {}
         for jump in jumps:
             jump.close()
+        self._ring.close()
 
     def _reach(self, route: Route, host: Host, attempt: Callable[[ssh.Connection | None], T]) -> T:
         if not route.jumps:

@@ -24,7 +24,8 @@ from gpuguard.remote.known_hosts import HostKey
 from gpuguard.remote.settings import Route
 from gpuguard.remote.sockets import connect_tcp, run_proxy
 
-logging.getLogger("paramiko").addHandler(logging.NullHandler())
+# It logs each failed handshake with a traceback; ours raise one sentence instead.
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 _NEVER = 2**40  # bytes or packets: out of reach, so the server decides when to rekey
 
@@ -77,6 +78,14 @@ class KeyRing:
         if not route.identities_only:
             yield from ((f"{key.comment} (agent)", key) for key in held if key not in ours)
 
+    def close(self) -> None:
+        """Give the connections to SSH agents back."""
+        with self._lock:
+            agents, self._agents = list(self._agents.values()), {}
+        for agent in agents:
+            if isinstance(agent, _SharedAgent):
+                agent.close()
+
     def _file_key(self, file: Path) -> "paramiko.PKey | str":
         with self._lock:
             if file not in self._files:
@@ -114,6 +123,11 @@ class _SharedAgent(paramiko.agent.AgentSSH):
             sock.close()
             return f"the SSH agent at {path} does not answer: {error}"
         return agent
+
+    def close(self) -> None:
+        """Close the socket to the agent."""
+        with self._turn:
+            self._close()  # type: ignore[attr-defined]
 
     def _send_message(self, msg: Any) -> Any:
         with self._turn:

@@ -108,7 +108,8 @@ class Farm:
                     "KbdInteractiveAuthentication no",
                     "PermitRootLogin prohibit-password",
                     "MaxStartups 100",
-                    f"SetEnv GPUGUARD_NODE_ROOT={folder}/node",
+                    # bash reads no start-up file at level 2, so the tester's own stay out of it.
+                    f"SetEnv GPUGUARD_NODE_ROOT={folder}/node SHLVL=1",
                 ]
             )
             + "\n"

@@ -136,16 +136,17 @@ def test_nobody_listens(farm: Farm) -> None:
 
 
 @contextlib.contextmanager
-def silent_listener() -> Iterator[int]:
+def silent_listener() -> Iterator[socket.socket]:
     with socket.socket() as sock:
         sock.bind(("127.0.0.9", 0))
         sock.listen()
-        yield int(sock.getsockname()[1])
+        yield sock
 
 
 def test_hang_after_accept(farm: Farm) -> None:
     server = farm.add(2)
-    with silent_listener() as port, pool_of(farm) as pool:
+    with silent_listener() as listener, pool_of(farm) as pool:
+        port = listener.getsockname()[1]
         host = server.host(address="127.0.0.9", port=port, connect_timeout=0.3)
         started = time.monotonic()
         with pytest.raises(UnreachableError, match="hung at the SSH greeting"):
@@ -186,7 +187,7 @@ def test_stopped_peer_is_noticed(farm: Farm, monkeypatch: pytest.MonkeyPatch) ->
             started = time.monotonic()
             with pytest.raises(UnreachableError, match="went silent"):
                 session.stream("count", print, n=5, pause=60)
-            assert time.monotonic() - started < 6
+            assert time.monotonic() - started < 10
         finally:
             for pid in stopped:
                 os.kill(pid, signal.SIGCONT)
@@ -269,24 +270,28 @@ def test_proxy_command_and_proxyjump_none(farm: Farm) -> None:
 
 
 def test_sixteen_hosts_and_one_dead(farm: Farm) -> None:
+    """The dead host hangs until all others have answered: it delays none of them."""
     servers = [farm.add(number) for number in range(2, 6)]
     farm.wait()
-    with silent_listener() as port, pool_of(farm) as pool:
-        hosts = [servers[n % 4].host(name=f"h{n}") for n in range(15)]
-        dead = servers[0].host(name="dead", address="127.0.0.9", port=port, connect_timeout=1.0)
-        started, arrived = time.monotonic(), dict[str, float]()
+    arrived: list[str] = []
+    with silent_listener() as listener, pool_of(farm) as pool:
+        port = listener.getsockname()[1]
+        hosts = [servers[n % 4].host(name=f"h{n}", connect_timeout=10) for n in range(15)]
+        dead = servers[0].host(name="dead", address="127.0.0.9", port=port, connect_timeout=10)
 
         def note(host: Any, outcome: Outcome[Any]) -> None:
-            arrived[host.name] = time.monotonic() - started
+            arrived.append(host.name)
+            if len(arrived) == 15:
+                listener.close()
 
         def ask(host: Any, session: AgentSession) -> Any:
             return session.call("echo", name=host.name)
 
         outcomes = pool.map([dead, *hosts], ask, note)
     assert list(outcomes) == ["dead", *(host.name for host in hosts)]
+    assert arrived[-1] == "dead"
     assert isinstance(outcomes["dead"].error, UnreachableError)
     assert all(outcomes[host.name].get() == {"name": host.name} for host in hosts)
-    assert max(arrived[host.name] for host in hosts) < arrived["dead"]
 
 
 def test_big_answer_and_two_streams_at_once(farm: Farm) -> None:
