@@ -1,8 +1,11 @@
 """After the dump: prove that the job runs, or hold it stopped until somebody may take it over."""
 
+from dataclasses import replace
+
 from gpuguard.agent import checkpoint_facts as facts
 from gpuguard.agent.clock import utc_now
 from gpuguard.agent.disk import write_json
+from gpuguard.agent.jobs import load_job, save_job
 from gpuguard.agent.procedure import Context, Step
 from gpuguard.agent.processes import alive
 from gpuguard.agent.tree_control import end_tree, prove_running, stop_problems
@@ -131,6 +134,10 @@ class End(Step):
         if ctx.alive(root.to_dict()):
             end_tree(root, _END_SECONDS)
         ctx.record(f"the copy on {ctx.params['host']} has ended")
+        if ctx.params.get("after") == facts.STOP:
+            note = f"stopped on purpose: checkpoint {facts.checkpoint_id(ctx)} is durable"
+            job = load_job(ctx.paths, facts.job_name(ctx))
+            save_job(ctx.paths, replace(job, note=note))
 
 
 def _require_stopped(ctx: Context) -> None:

@@ -10,6 +10,7 @@ from typing import Callable
 from gpuguard.model.manifests import CHUNK_BYTES, FileHash
 
 Progress = Callable[[int], None]  # told the bytes just finished
+Part = tuple[int, int]  # offset and length in bytes
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -51,9 +52,9 @@ def hash_files(folder: Path, files: Sequence[FileHash], progress: Progress) -> l
     """
     with _pool() as pool:
         checks = [
-            (item, pool.submit(_check_chunk, folder / item.path, index, digest, progress))
+            (item, pool.submit(_check_chunk, folder / item.path, part, digest, progress))
             for item in files
-            for index, digest in enumerate(item.sha256)
+            for part, digest in zip(_parts(item.size), item.sha256)
         ]
         wrong = [item.path for item, check in checks if not check.result()]
     return sorted(set(wrong))
@@ -97,17 +98,14 @@ def _start_copy(
 ) -> list["Future[str]"]:
     source, target = paths
     os.close(os.open(target, _WRITE_FLAGS, _FILE_MODE))
-    return [
-        pool.submit(_copy_chunk, source, target, offset, progress)
-        for offset in range(0, size, CHUNK_BYTES)
-    ]
+    return [pool.submit(_copy_chunk, source, target, part, progress) for part in _parts(size)]
 
 
-def _copy_chunk(source: Path, target: Path, offset: int, progress: Progress) -> str:
-    data = _read_chunk(source, offset)
+def _copy_chunk(source: Path, target: Path, part: Part, progress: Progress) -> str:
+    data = _read_chunk(source, part)
     handle = os.open(target, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        _write_all(handle, data, offset)
+        _write_all(handle, data, part[0])
     finally:
         os.close(handle)
     digest = hashlib.sha256(data).hexdigest()
@@ -115,19 +113,24 @@ def _copy_chunk(source: Path, target: Path, offset: int, progress: Progress) -> 
     return digest
 
 
-def _check_chunk(path: Path, index: int, digest: str, progress: Progress) -> bool:
-    data = _read_chunk(path, index * CHUNK_BYTES)
+def _check_chunk(path: Path, part: Part, digest: str, progress: Progress) -> bool:
+    data = _read_chunk(path, part)
     progress(len(data))
     return hashlib.sha256(data).hexdigest() == digest
 
 
-def _read_chunk(path: Path, offset: int) -> bytearray:
-    buffer = bytearray(CHUNK_BYTES)
+def _parts(size: int) -> list[Part]:
+    return [(at, min(CHUNK_BYTES, size - at)) for at in range(0, size, CHUNK_BYTES)]
+
+
+def _read_chunk(path: Path, part: Part) -> bytearray:
+    offset, length = part
+    buffer = bytearray(length)
     view = memoryview(buffer)
     handle = os.open(path, _READ_FLAGS)
     try:
         done = 0
-        while done < CHUNK_BYTES:
+        while done < length:
             count = os.preadv(handle, [view[done:]], offset + done)
             if count == 0:
                 break
