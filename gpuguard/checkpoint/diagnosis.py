@@ -9,6 +9,7 @@ from gpuguard.checkpoint.diagnoses.facts import facts_about
 from gpuguard.checkpoint.diagnoses.lines import (
     LogLine,
     find_verdict,
+    find_versions,
     is_consequence,
     is_noise,
     read_lines,
@@ -58,7 +59,9 @@ def diagnose(
         log: where the log lies, for the answer alone; nothing is read.
     """
     read = read_lines(lines)
-    case = Case(read, context, rc, find_verdict(read), log)
+    # The log is of the very run; the context may be older.
+    known = {**context, **find_versions(read)}
+    case = Case(read, known, rc, find_verdict(read), log)
     answer = _after_success(case) if _succeeded(case) else _after_failure(case)
     return replace(_with_suspended(answer, case), log=log, verdict=case.verdict)
 

@@ -1,10 +1,13 @@
 """Causes found in lines about files, locks and directories."""
 
+import re
+
 from gpuguard.checkpoint.diagnoses.driver_versions import driver_differs
 from gpuguard.checkpoint.diagnoses.facts import first, number
 from gpuguard.checkpoint.diagnoses.file_sizes import absolute
 from gpuguard.checkpoint.diagnoses.rules import Explain, Finding, Sight, fill, job, rule, told
 
+_CWD = re.compile(r"(Can't open cwd)")
 _FILES = r"file|path|fd|flag|size|lock|cwd|host|destination|fleet"
 
 
@@ -17,6 +20,8 @@ def _with_path(explain: Explain) -> Explain:
 
 def _missing(sight: Sight) -> Finding:
     path = absolute(sight.groups["path"] or "")
+    if sight.later(_CWD):
+        return _CWD_MISSING(sight.having(path=path))
     differing = driver_differs(sight, path)
     if differing:
         return differing
@@ -30,6 +35,14 @@ def _missing(sight: Sight) -> Finding:
         + f"(gpuguard doctor --job {job(sight)} lists them all), then: "
         f"gpuguard restore {job(sight)}.",
     )
+
+
+_CWD_MISSING = told(
+    "working_directory_missing",
+    "The working directory (cwd) of {task} does not exist on {host}: {path}.",
+    "Make the directory or mount it on {host} (mkdir -p {path}, same owner and rights), then: "
+    "gpuguard restore {job}.",
+)
 
 
 def _locks(sight: Sight) -> Finding:
@@ -89,7 +102,7 @@ RULES = (
     rule(r"Some file locks are hold by dumping tasks", _locks, r"lock|file"),
     rule(r"Can't open file (?P<path>.+) on restore: No such file", _missing, _FILES + "|missing"),
     rule(
-        r"(?:stat|mount for|mount|open) (?P<path>/[^\s:]+)[^/]*: [Nn]o such file or directory",
+        r"(?:stat|mount for|mount|open) (?P<path>/(?!proc/)[^\s:]+)[^/]*: [Nn]o such file or dir",
         _missing,
         _FILES + "|missing",
     ),

@@ -73,7 +73,7 @@ RULES = (
     ),
     rule(r"Unexpected EOF on|Unexpected end of file|Can't read \S*\s?image", _torso, _IMAGES),
     rule(
-        r"Can't open (?:dir|image dir\w*) (?P<path>\S+)",
+        r"Can't open (?:dir|image dir\w*) (?P<path>[^\s:]+)",
         told(
             "image_directory_missing",
             "The folder for the images, {path}, does not exist or cannot be opened on {host}.",

@@ -29,6 +29,7 @@ _CONSEQUENCE = re.compile(
     r"|Unable to open fd=\d+ id="
     r"|Can't open vma\b"
     r"|Can't open \d+'s mapfile link"
+    r"|^exited, status="
     r"|\b\d+ (?:exited, status=|killed by signal|stopped by signal)"
     r"|Unseizable non-zombie"
     r"|bfd: Error flushing image|Error flushing image"
@@ -37,6 +38,9 @@ _CONSEQUENCE = re.compile(
     r"|Pagemap data is already invalid|Can't write pages\b.*(?:-1|failed)$"
     r"|Failed to unlock process status"
 )
+
+_VERSION = re.compile(r"^Version: (\d[\w.]*)")
+_KERNEL = re.compile(r"^Running on \S+ Linux (\d\S*)")
 
 VERDICTS = {
     "Dumping finished successfully": "dump_ok",
@@ -96,4 +100,15 @@ def find_verdict(lines: Iterable[LogLine]) -> Optional[str]:
         for words, verdict in VERDICTS.items():
             if words in line.text:
                 found = verdict
+    return found
+
+
+def find_versions(lines: Iterable[LogLine]) -> dict[str, str]:
+    """Return the versions of CRIU and of the kernel that the head of a log states."""
+    found: dict[str, str] = {}
+    for line in lines:
+        for name, pattern in (("criu", _VERSION), ("kernel", _KERNEL)):
+            match = pattern.match(line.text)
+            if match and name not in found:
+                found[name] = match[1]
     return found

@@ -76,17 +76,20 @@ def _cannot_freeze(sight: Sight) -> Finding:
     )
 
 
+_GONE = told(
+    "process_gone",
+    "{task} does not exist (any more): the job ended before or during the dump.",
+    "See how it ended: gpuguard jobs show {job}; to bring it back: gpuguard restore {job}.",
+)
+
 RULES = (
     rule(r"Can't fork for (?P<taken>\d+): File exists", _pid_in_use, r"holder"),
     rule(r"Pid \d+ do(?:es)? not match expected (?P<taken>\d+)", _pid_in_use, r"holder"),
     rule(r"Timeout reached\. Try to interrupt", _cannot_freeze, _TASKS + "|timeout|nccl|env"),
     rule(
-        r"Unable to interrupt task: (?P<pid>\d+) \(No such process\)",
-        told(
-            "process_gone",
-            "{task} does not exist (any more): the job ended before or during the dump.",
-            "See how it ended: gpuguard jobs show {job}; to bring it back: gpuguard restore {job}.",
-        ),
+        r"Unable to interrupt task: (?P<pid>\d+) \(No such process\)"
+        r"|Failed to open /proc/(?P<pid2>\d+)/\w+: No such file",
+        lambda sight: _GONE(sight.having(pid=sight.groups["pid"] or sight.groups["pid2"])),
         _TASKS,
     ),
     rule(
@@ -154,6 +157,7 @@ RULES = (
     rule(
         r"can only be restored in a new pid namespace|Unable to restore into an empty PID namespace"
         r"|Can't dump a pid namespace without the process init"
+        r"|is outside of its pid namespace"
         r"|Can't make pidns id|Can't open self\b",
         told(
             "pid_namespace_mismatch",

@@ -115,6 +115,27 @@ RULES = (
         _option_refused,
         _SOCKETS,
     ),
+    rule(
+        r"In-flight connection \(\w*\) for",
+        told(
+            "tcp_connection_in_flight",
+            "{task} has TCP connections that are not complete yet or wait to be accepted (in "
+            "flight), and the dump was not told what to do with them.",
+            "Take the checkpoint at a quieter moment, or drop them from the image "
+            "(--skip-in-flight; their clients connect again): gpuguard checkpoint {job}.",
+        ),
+        _SOCKETS,
+    ),
+    rule(
+        r"Unable to connect a socket: Network is unreachable",
+        told(
+            "loopback_down",
+            "The loopback interface of the network namespace in which CRIU ran on {host} is down, "
+            "so that CRIU cannot even find out what the kernel can do.",
+            "Bring it up (ip link set lo up) in that namespace, then: gpuguard doctor {HOST}.",
+        ),
+        _SOCKETS + "|namespace",
+    ),
     rule(r"Connected TCP socket in image", _with_option("--tcp-established"), _SOCKETS),
     rule(r"Need to set the (?:--)?tcp-close option", _with_option("--tcp-close"), _SOCKETS),
     rule(r"Connected TCP socket", _OPEN_CONNECTION, _SOCKETS),

@@ -114,6 +114,19 @@ RULES = (
         _MOUNTS,
     ),
     rule(
+        r"(?P<what>invalid argument for -\S+.*|unrecognized option.*|[Uu]nknown option.*)"
+        r"|pid not specified",
+        told(
+            "criu_refused_an_option",
+            "{criu} on {host} did not accept how it was called ({what}); options differ between "
+            "its versions.",
+            "Compare its version (criu --version) with what gpuguard needs: gpuguard doctor "
+            "{HOST}.",
+            "medium",
+        ),
+        r"criu|option",
+    ),
+    rule(
         r"Cannot allocate memory|Can't restore \w+ mapping with 0xf{15}4\b",
         told(
             "host_memory_full",
@@ -122,6 +135,17 @@ RULES = (
             "free some or take another host: gpuguard restore {job} --to OTHER_HOST.",
         ),
         r"mem|free|need|cgroup",
+    ),
+    rule(
+        r"The root task has another root than mntns: (?P<root>\S+)",
+        told(
+            "job_in_a_chroot",
+            "The job runs in a plain chroot ({root}) inside another mount namespace, which CRIU "
+            "does not take.",
+            "Start the job with a proper root of its own mount namespace (pivot_root, or gpuguard "
+            "jobs run), then: gpuguard checkpoint {job}.",
+        ),
+        _MOUNTS + "|root",
     ),
     rule(
         r"Can't stat mountpoint (?P<mount>\S+?)(?::|$|\s)",
