@@ -17,7 +17,8 @@ from gpuguard.remote.session import PROTOCOL, Hello
 # The shell sees constants and a hex hash only; the code itself comes over standard input.
 _TAKE_CODE = "import sys;f=sys.stdin.buffer;c=f.read(int(f.readline())).decode();exec(c)"
 _START = "\nmain(c, sys.argv[1])\n"
-_HELLO_AT_LEAST = 30.0  # seconds: the agent recovers open procedures before it says hello
+_START_AT_LEAST = 30.0  # seconds for login, shell, sudo and Python
+_RECOVERY = 600.0  # seconds from there to the hello: the agent settles open procedures first
 _NOISE = 65536  # bytes that a login's own files may print before
 
 
@@ -53,7 +54,7 @@ class _Greeting:
         self._link = link
         self._bundle = bundle
         self._lines = LineReader()
-        self._limit = max(_HELLO_AT_LEAST, host.timeout)
+        self._limit = max(_START_AT_LEAST, host.timeout)
         self._deadline = after(self._limit)
         self._noise = b""
 
@@ -64,11 +65,17 @@ class _Greeting:
             message = self._next()
             if "hello" in message:
                 return self._check(message["hello"]), self._lines
-            boot = message["boot"]
-            if "error" in boot:
-                raise self._boot_error(boot)
+            self._boot(message["boot"])
+
+    def _boot(self, boot: dict[str, Any]) -> None:
+        if "error" in boot:
+            raise self._boot_error(boot)
+        if "need" in boot:
             packed = self._bundle.packed
             self._send(b"%d\n%b" % (len(packed), packed))
+        if "starting" in boot:
+            self._limit = _RECOVERY
+            self._deadline = after(_RECOVERY)
 
     def _next(self) -> dict[str, Any]:
         while True:

@@ -207,10 +207,10 @@ class AgentSession:
             return
         try:
             ping = {"id": next(self._ids), "method": "ping", "params": {}}
-            self._link.write(json.dumps(ping).encode() + b"\n", after(1.0))
+            self._link.write(json.dumps(ping).encode() + b"\n", after(self._patience.ping_after))
             self._pinged = True
-        except TimeoutError:
-            return
+        except TimeoutError as error:  # half a line may be out, so nothing can follow it
+            raise failures.silent(self._name, time.monotonic() - self._heard) from error
         finally:
             self._sending.release()
 

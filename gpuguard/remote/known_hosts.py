@@ -8,6 +8,7 @@ import hmac
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 
 from gpuguard.model.errors import GpuguardError
@@ -121,11 +122,18 @@ def parse_public_key(text: str) -> HostKey | None:
 def read_known_hosts(path: Path) -> KnownHosts:
     """Return the entries of `path`; a missing file is empty; raise GpuguardError if unreadable."""
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        seen = path.stat()
+        return _read(path, (seen.st_ino, seen.st_size, seen.st_mtime_ns))
     except (FileNotFoundError, NotADirectoryError):
         return KnownHosts(path)
     except OSError as error:
         raise GpuguardError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+@lru_cache(maxsize=16)
+def _read(path: Path, version: tuple[int, int, int]) -> KnownHosts:
+    """Read `path` once a version: a thousand hosts share the same few files."""
+    text = path.read_bytes().decode("utf-8", "surrogateescape")
     entries: list[Entry] = []
     notes: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -233,5 +241,7 @@ def _hash_matches(pattern: str, name: str) -> bool:
 
 def _glob(pattern: str, name: str) -> bool:
     """Match as OpenSSH does: `*` and `?` alone are special, case does not count."""
-    escaped = pattern.lower().replace("[", "[[]")
-    return fnmatch.fnmatchcase(name.lower(), escaped)
+    pattern, name = pattern.lower(), name.lower()
+    if "*" not in pattern and "?" not in pattern:
+        return pattern == name  # nearly all lines: worth not to compile a pattern for each
+    return fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))

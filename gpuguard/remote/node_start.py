@@ -3,7 +3,7 @@
 This text is sent to the node and runs in whatever python3 is there, so it is written for
 Python 3.6, imports the standard library alone, and imports little when the agent is there already.
 Its arguments: the agent's hash. It answers with one JSON line {"boot": ...} where it needs
-something or fails, and says nothing where it can start the agent.
+something or fails, and when it starts the agent.
 """
 
 import os
@@ -28,6 +28,7 @@ def main(code: str, sha256: str) -> None:
 
 
 def _start(home: str) -> None:
+    _say({"boot": {"starting": os.path.basename(home)}})
     sys.path.insert(0, home)
     from gpuguard.agent import main as agent
 

@@ -157,7 +157,7 @@ def test_hang_after_accept(farm: Farm) -> None:
 def test_hang_after_login(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
     server = farm.add(2, "ForceCommand sleep 60")
     farm.wait()
-    monkeypatch.setattr("gpuguard.remote.bootstrap._HELLO_AT_LEAST", 1.0)
+    monkeypatch.setattr("gpuguard.remote.bootstrap._START_AT_LEAST", 1.0)
     with pool_of(farm) as pool, pytest.raises(UnreachableError, match="hung at the start of the"):
         pool.session(server.host(timeout=1.0))
 

@@ -206,3 +206,15 @@ def test_two_first_contacts_at_once(bundle: Bundle, node_root: Path) -> None:
         assert session.call("echo") == {}
         session.close()
     assert [path.name for path in (node_root / "agent").iterdir()] == [bundle.sha256]
+
+
+def test_agent_may_take_its_time_once_it_starts(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuguard.remote.bootstrap._START_AT_LEAST", 0.5)
+    hello = '{"hello": {"protocol": 2, "version": "9", "host": "h", "boot_id": "b", "python": "3", '
+    hello += '"pid": 1, "uid": 0}}'
+    slow = f'echo \'{{"boot": {{"starting": "x"}}}}\'; sleep 1.5; echo \'{hello}\'; sleep 1'
+    link = ChildLink(script(tmp_path, slow))
+    with pytest.raises(UnreachableError, match="it speaks protocol 2, not 1"):
+        greet(local_host(timeout=0.5), "ops", link, bundle, Patience())
