@@ -1,5 +1,6 @@
 """Sign manifests with the node's own key, and check whose signature one carries."""
 
+import contextlib
 import os
 import subprocess
 import tempfile
@@ -23,16 +24,31 @@ def ensure_key(keys: Path) -> Path:
         GpuguardError: ssh-keygen is missing or cannot write the key.
     """
     key = keys / KEY_NAME
-    if key.exists() and key.with_suffix(".pub").exists():
-        return key
-    keys.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=keys) as folder:
+    public = key.with_suffix(".pub")
+    if not key.exists():
+        keys.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_key(key)
+    if not public.exists():
+        _write_public(key, public)
+    return key
+
+
+def _make_key(key: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=key.parent) as folder:
         fresh = Path(folder) / KEY_NAME
         command = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpuguard", "-f", fresh)
         _run(tuple(map(str, command)), "make the signing key of this node")
-        Path(f"{fresh}.pub").replace(f"{key}.pub")
-        fresh.replace(key)
-    return key
+        # Of several agents at once the first one wins, and the others use its key.
+        with contextlib.suppress(FileExistsError):
+            os.link(fresh, key)
+
+
+def _write_public(key: Path, public: Path) -> None:
+    line = _run(("ssh-keygen", "-y", "-f", str(key)), "read the signing key of this node")
+    with tempfile.TemporaryDirectory(dir=key.parent) as folder:
+        fresh = Path(folder) / public.name
+        fresh.write_bytes(line)
+        fresh.replace(public)
 
 
 def public_key(keys: Path) -> str:
