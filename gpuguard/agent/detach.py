@@ -27,17 +27,17 @@ def unit_argv(unit: str, root: Path, command: tuple[str, ...]) -> tuple[str, ...
     """Return the systemd-run line for a service of its own around `command`.
 
     KillMode=process: when the main process ends, the supervisor of a restored job goes on.
+    Delegate=yes: one process killed for memory does not make systemd end the others. No property
+    is newer than systemd 239, which nodes still run.
     """
     return (
         "systemd-run",
         "--quiet",
         "--collect",
         f"--unit={unit}",
-        "--service-type=exec",
         "--property=KillMode=process",
         "--property=SendSIGKILL=no",
-        "--property=OOMPolicy=continue",
-        "--property=IgnoreSIGPIPE=yes",
+        "--property=Delegate=yes",
         f"--setenv=GPUGUARD_NODE_ROOT={root}",
         "--",
         *command,
@@ -52,7 +52,7 @@ def scope_argv(unit: str, command: tuple[str, ...]) -> tuple[str, ...]:
         "--collect",
         "--scope",
         f"--unit={unit}",
-        "--property=OOMPolicy=continue",
+        "--property=Delegate=yes",
         "--",
         *command,
     )

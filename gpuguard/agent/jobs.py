@@ -81,6 +81,8 @@ def observe(paths: NodePaths, job: Job) -> Job:
     )
     if status.kind in ("exit", "signal"):
         return _ended(job, status)
+    if job.boot_id != boot_id() and job.state is JobState.EXITED:
+        return job
     if job.boot_id != boot_id():
         return _lost(job, "the node was rebooted while the job ran")
     return _observe_tree(folder, _with_refs(folder, job, status), status)

@@ -58,7 +58,10 @@ def _present(paths: NodePaths, spec: JobSpec, request_id: str) -> Optional[Job]:
     if not (paths.job(spec.name) / "job.json").exists():
         return None
     if request_id and jobs.request_of(paths, spec.name) == request_id:
-        return _written(paths, jobs.load_job(paths, spec.name))
+        job = jobs.load_job(paths, spec.name)
+        # Cut off before the supervisor got its order: nothing ran, and nothing will.
+        never_ran = job.state is JobState.LOST and job.root is None and job.boot_id == boot_id()
+        return None if never_ran else _written(paths, job)
     check_name_free(paths, spec.name)
     return None
 

@@ -76,11 +76,12 @@ def is_locked(path: Path) -> bool:
 
 def busy(job: str, holder: dict[str, Any]) -> BusyError:
     """Return the error that names who holds the job, and since when."""
-    who = holder.get("procedure") or holder.get("kind") or "another run"
+    words = (holder.get("kind"), holder.get("procedure"))
+    who = " ".join(str(word) for word in words if word) or "another run"
     since = holder.get("since") or "an unknown time"
-    hint = f"see what it does: gpuguard ops show {who}" if holder.get("procedure") else None
+    hint = f"see what it does: gpuguard ops show {words[1]}" if words[1] else None
     return BusyError(
-        f"job {job} is held by {who} ({holder.get('kind', 'unknown')}) since {since}",
+        f"job {job} is held by {who} since {since}",
         hint or "try again in a moment",
         {"holder": holder},
     )

@@ -80,6 +80,8 @@ def main(words: list[str]) -> int:
     _set_last_pid(words[1])
     ended: dict[int, int] = {}
     order = _read_order()
+    if order is None:
+        return 1
     root = _run(status, order) if words[0] == "run" else _restore(status, words[4:], ended)
     if root is None:
         return 1
@@ -94,8 +96,13 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _read_order() -> dict[str, Any]:
-    order: dict[str, Any] = json.loads(sys.stdin.read())
+def _read_order() -> Optional[dict[str, Any]]:
+    try:
+        order: dict[str, Any] = json.loads(sys.stdin.read())
+    except ValueError:
+        # The caller died. The status is not touched: another supervisor may own it by now.
+        _say("no order came")
+        return None
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     return order

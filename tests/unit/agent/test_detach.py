@@ -20,6 +20,7 @@ def test_unit_outlives_the_login_and_spares_the_jobs_supervisor() -> None:
         "--unit=gpuguard-watchdog-p1",
         "--property=KillMode=process",
         "--property=SendSIGKILL=no",
+        "--property=Delegate=yes",
         "--setenv=GPUGUARD_NODE_ROOT=/srv/g",
     ):
         assert option in argv

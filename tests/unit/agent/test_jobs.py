@@ -420,3 +420,35 @@ def test_supervisor_needs_no_file_of_the_agent_once_it_runs(root: Path, tmp_path
     shutil.rmtree(copied.parent)
     process.wait(10)
     assert (folder / "status").read_text().strip() == "exit 8"
+
+
+def test_agent_killed_at_any_moment_of_a_start_leaves_one_job(root: Path, world: Path) -> None:
+    """Cut at six moments; the same request again ends with exactly one job at work."""
+    mark = f"{world}/starts"
+    for number in range(6):
+        name = f"job{number}"
+        what = shell(f"echo {name} >> {mark}; exec sleep 60", name=name)
+        first = Agent(root)
+        first.ask("jobs.run", spec=what, request_id=f"r{number}")
+        time.sleep(number * 0.012)
+        first.kill()
+        second = Agent(root)
+        job = second.call("jobs.run", spec=what, request_id=f"r{number}")
+        assert job["state"] == "running"
+        second.close()
+    wait_for(lambda: len(Path(mark).read_text().splitlines()) >= 6)
+    assert sorted(Path(mark).read_text().split()) == sorted(f"job{n}" for n in range(6))
+
+
+def test_job_whose_start_was_cut_off_before_its_order_is_started_by_the_same_request(
+    agent: Agent, root: Path
+) -> None:
+    job = run(agent, spec("sleep", "60"))
+    agent.call("jobs.stop", name="train", grace=1)
+    path = root / "jobs" / "train" / "job.json"
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, "root": None, "state": "running"}))
+    (path.parent / "status").unlink()
+    assert agent.call("jobs.show", name="train")["state"] == "lost"
+    again = run(agent, spec("sleep", "60"))
+    assert again["state"] == "running" and again["root"] != job["root"]
