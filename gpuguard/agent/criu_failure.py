@@ -4,10 +4,12 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
-from gpuguard.checkpoint.diagnosis import NO_FAILURE, NOT_RECOGNISED, Diagnosis, diagnose
 from gpuguard.model.errors import GpuguardError
+
+if TYPE_CHECKING:
+    from gpuguard.checkpoint.diagnosis import Diagnosis
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,9 @@ def explain_failure(run: FailedRun, known: Mapping[str, Any], state: str) -> Gpu
 
     `state` tells the operator how the job or the checkpoint stands now.
     """
+    # Its tables take tens of milliseconds to load, which a start of the agent must not pay.
+    from gpuguard.checkpoint.diagnosis import diagnose
+
     context = {"host": run.host, "kernel": platform.release(), **known}
     log = _lines(run.log)
     place = str(run.kept or run.log)
@@ -40,8 +45,8 @@ def explain_failure(run: FailedRun, known: Mapping[str, Any], state: str) -> Gpu
     return GpuguardError(text, hint, {**details, "diagnosis": found.to_dict()})
 
 
-def _reason(found: Diagnosis, said: str, logged: bool) -> str:
-    if found.cause not in (NOT_RECOGNISED, NO_FAILURE) or not said:
+def _reason(found: "Diagnosis", said: str, logged: bool) -> str:
+    if found.recognised or not said:
         return found.sentence
     return f"{said}; {found.sentence}" if logged else said
 

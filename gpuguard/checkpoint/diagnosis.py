@@ -39,6 +39,11 @@ class Diagnosis(Record):
     verdict: Optional[str] = None
     facts: tuple[str, ...] = ()
 
+    @property
+    def recognised(self) -> bool:
+        """Tell whether a cause was found."""
+        return self.cause not in (NOT_RECOGNISED, NO_FAILURE)
+
     def text(self) -> str:
         """Return the whole answer for a terminal, one part a line."""
         parts = [self.sentence, f"Known: {' | '.join(self.facts)}" if self.facts else ""]
@@ -64,18 +69,6 @@ def diagnose(
     case = Case(read, known, rc, find_verdict(read), log)
     answer = _after_success(case) if _succeeded(case) else _after_failure(case)
     return replace(_with_suspended(answer, case), log=log, verdict=case.verdict)
-
-
-def first_error(lines: Iterable[str]) -> Optional[str]:
-    """Return CRIU's first error that is no noise, as the log has it; None if there is none."""
-    read = read_lines(lines)
-    found = _decisive(Case(read, {}, 1, find_verdict(read)))
-    return found.raw if found else None
-
-
-def finished(lines: Iterable[str]) -> bool:
-    """Tell whether the log ends with CRIU's own word of success."""
-    return (find_verdict(read_lines(lines)) or "").endswith("_ok")
 
 
 def _succeeded(case: Case) -> bool:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpuguard.checkpoint.diagnosis import Diagnosis, diagnose, finished, first_error
+from gpuguard.checkpoint.diagnosis import Diagnosis, diagnose
 
 LOG = "/var/log/dump.log"
 DUMP_FAILED = "(00.009119) Error (criu/cr-dump.c:2111): Dumping FAILED."
@@ -514,15 +514,6 @@ def test_another_drivers_library_only_if_the_versions_fit() -> None:
     assert missing("lib/libcuda.so.570.1.2", **record).cause == "driver_version_differs"
     assert missing("lib/libother.so.3.1", **record).cause == "file_missing_at_destination"
     assert missing("lib/libcuda.so.570.1.2").cause == "driver_version_differs"
-
-
-def test_small_readers() -> None:
-    assert first_error([error("tun: Unable to create tun: x"), error("Can't open cwd")]) == error(
-        "Can't open cwd"
-    )
-    assert first_error(["(0.1) talk"]) is None
-    assert finished(["(0.1) Dumping finished successfully"])
-    assert not finished([DUMP_FAILED])
 
 
 def test_record_survives_the_wire() -> None:
