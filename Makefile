@@ -39,7 +39,7 @@ snapshots: $(READY)  ## Take the screens and golden outputs anew; look at the di
 	$(BIN)/pytest tests/snapshot --snapshot-update
 
 demo: $(READY)  ## Show a running job move between hosts, in the practice fleet (as root)
-	@scripts/demo
+	@$(BIN)/python scripts/demo
 
 bench: $(READY)  ## Measure against the rivals and write docs/measured/bench.md (as root)
 	@$(BIN)/python scripts/bench --write docs/measured/bench.md

@@ -9,6 +9,7 @@ import pytest
 from gpuguard import __version__
 from gpuguard.commands.options import GLOBAL_FLAGS, GLOBAL_VALUES
 from gpuguard.commands.table import COMMANDS
+from gpuguard.model.errors import GpuguardError
 from gpuguard.model.exit_codes import ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +31,14 @@ def test_man_page_has_the_version_and_every_exit_code() -> None:
     text = MAN.read_text()
     assert f'"gpuguard {__version__}"' in text
     assert {int(code) for code in re.findall(r"^(\d+)\t", text, re.MULTILINE)} == set(ExitCode)
+
+
+def test_manual_of_exit_codes_lists_them_all() -> None:
+    text = (ROOT / "docs/exit-codes.md").read_text()
+    assert [int(code) for code in re.findall(r"^\| (\d+) ", text, re.MULTILINE)] == sorted(ExitCode)
+    assert set(re.findall(r"\| `(\w+)` \|", text)) == {
+        error.kind for error in (GpuguardError, *GpuguardError.__subclasses__())
+    }
 
 
 def test_man_page_options_exist() -> None:
