@@ -1,6 +1,7 @@
 """The practice fleet: brought up, used and taken down."""
 
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -114,6 +115,14 @@ class Sandbox:
         if not init:
             raise GpuguardError(f"{name}: the power is off", f"gpuguard sandbox power {name} on")
         return Path(f"/proc/{init.pid}/root") / path.lstrip("/")
+
+    def log_kernel(self, name: str, text: str, priority: int = 3) -> None:
+        """Append one record to a host's kernel log; `priority` 3 is an error."""
+        log = self.path(name, "/dev/kmsg")
+        sequence = len(log.read_text().splitlines())
+        microseconds = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+        with log.open("a") as file:
+            file.write(f"{priority},{sequence},{microseconds},-;{text}\n")
 
     def power(self, name: str, state: str) -> None:
         """Switch a host `on` (and wait for its sshd) or `off` (everything in it dies at once)."""

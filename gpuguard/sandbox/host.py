@@ -74,9 +74,11 @@ class PracticeHost:
             if not init and self._given_up():
                 break
             time.sleep(0.01)
+        words = self._last_words()
         raise GpuguardError(
-            f"{self.host.name}: does not come up: {self._last_words()}",
-            f"see {self.folder.log} and {self.folder.disk}/var/log/console.log",
+            f"{self.host.name}: does not come up: {words[-1]}",
+            f"gpuguard sandbox down --name {self.record.name}, then up again",
+            {"log": words},
         )
 
     def power_off(self) -> None:
@@ -103,14 +105,13 @@ class PracticeHost:
         keeper = read_mark(self.folder.keeper)
         return bool(keeper) and not (keeper and keeper.alive())
 
-    def _last_words(self) -> str:
-        logs = (self.folder.disk / "var/log/console.log", self.folder.log)
-        for log in logs:
-            lines = log.read_text(errors="replace").split("\n") if log.exists() else []
-            spoken = [line for line in lines if line.strip()]
-            if spoken:
-                return spoken[-1]
-        return "it said nothing"
+    def _last_words(self) -> list[str]:
+        spoken = ["it said nothing"]
+        for log in (self.folder.log, self.folder.disk / "var/log/console.log"):
+            lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+            # Tools indent what merely continues an error.
+            spoken += [line for line in lines if line[:1].strip()]
+        return spoken[-20:]
 
 
 def make_disk(host: PracticeHost, hosts_file: str, authorized_keys: str) -> None:

@@ -51,8 +51,12 @@ def connect_host(record: SandboxRecord, host: HostRecord, init: int, cut: bool) 
 
 def set_link(record: SandboxRecord, host: HostRecord, up: bool) -> None:
     """Bring the host's link up or down; sessions through it hang while it is down."""
-    if _exists(record.link(host)):
-        _ip(f"link set {record.link(host)} {'up' if up else 'down'}")
+    if not _exists(record.link(host)):
+        return
+    _ip(f"link set {record.link(host)} {'up' if up else 'down'}")
+    if up:
+        # The machine may just be giving the host up; then the next packet would still fail.
+        _ip(f"neighbour flush to {record.address(host)} dev {record.bridge}")
 
 
 def remove_link(name: str) -> None:

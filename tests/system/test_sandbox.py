@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -151,6 +153,39 @@ def test_a_cut_host_stays_cut_over_a_reboot_until_healed(sandbox: Sandbox) -> No
     assert sandbox.run("node3", ["hostname"]).stdout == "node3\n"
     sandbox.heal("node3")
     assert _ssh(sandbox, "node3", "hostname") == "node3"
+
+
+def test_a_session_hangs_while_its_host_is_cut_and_goes_on_after(sandbox: Sandbox) -> None:
+    with socket.create_connection((sandbox.address("node2"), 22), timeout=5) as session:
+        assert session.recv(100).startswith(b"SSH-2.0-")
+        sandbox.cut("node2")
+        session.sendall(b"SSH-2.0-test\r\n")
+        session.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            session.recv(100)
+        sandbox.heal("node2")
+        session.settimeout(10)
+        assert session.recv(100)
+
+
+def test_the_kernel_log_is_the_host_s_own(sandbox: Sandbox) -> None:
+    sandbox.log_kernel("node1", "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.")
+    seen = sandbox.run("node1", ["cat", "/dev/kmsg"]).stdout.splitlines()
+    assert "booted" in seen[0]
+    assert re.fullmatch(r"3,1,\d+,-;NVRM: Xid .* 79, GPU has fallen off the bus\.", seen[-1])
+    assert "booted" in sandbox.run("node1", ["dmesg"]).stdout
+    assert "Xid" not in sandbox.run("node2", ["cat", "/dev/kmsg"]).stdout
+
+
+def test_a_host_that_cannot_boot_says_so_and_leaves_nothing(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for home in ("root", "home/ops", "home/guest"):
+        (tmp_path / home).mkdir(parents=True)
+    monkeypatch.setattr("gpuguard.sandbox.fleet.ensure_base", lambda *_: tmp_path)
+    with pytest.raises(GpuguardError, match=r"node1: does not come up: .*proc"):
+        fleet.up("empty", hosts=1, root=state)
+    assert leftovers(state / "empty", None) == []
 
 
 def test_a_job_goes_three_generations_by_hand(sandbox: Sandbox) -> None:
