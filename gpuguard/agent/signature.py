@@ -89,10 +89,10 @@ def check_signature(
         command = ("ssh-keygen", "-Y", "verify", *options, "-I", signer)
         if _verdict(command, manifest):
             return []
-        found = _principals(options)
-        if found and signer not in found:
-            return [_foreign(signer, found)]
-        if not found and _verdict(("ssh-keygen", "-Y", "check-novalidate", *options[2:]), manifest):
+        if _verdict(("ssh-keygen", "-Y", "check-novalidate", *options[2:]), manifest):
+            found = _principals(options)
+            if found and signer not in found:
+                return [_foreign(signer, found)]
             text = f"the checkpoint is signed by a key that is not enrolled for {signer}"
             return [finding("signature-unknown", signer, text, _ENROL)]
     text = f"the signature of {signer} does not fit the manifest: one of them was changed"
