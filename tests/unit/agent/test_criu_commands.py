@@ -57,7 +57,8 @@ def test_versions(version: str, kernel: str, fits: bool) -> None:
 # Does what CRIU does with its script: closes the descriptors in the child, keeps its own.
 FAKE_CRIU = """
 import subprocess, sys
-done = subprocess.run([sys.argv[1]], env={"CRTOOLS_SCRIPT_ACTION": sys.argv[2], "PATH": "/usr/bin:/bin"})
+action = {"CRTOOLS_SCRIPT_ACTION": sys.argv[2], "PATH": "/usr/bin:/bin"}
+done = subprocess.run([sys.argv[1]], env=action)
 sys.exit(255 if done.returncode else 0)
 """
 
