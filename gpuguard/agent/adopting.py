@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from pathlib import Path
+from typing import Optional
 
 from gpuguard.agent import jobs, processes
 from gpuguard.agent.clock import boot_id, utc_now
@@ -27,8 +28,12 @@ def adopt_job(paths: NodePaths, spec: JobSpec, policy: JobPolicy, pid: int) -> J
         root = processes.stat(pid)
         if root is None or root.ended:
             raise UsageError(f"there is no process {pid} on this node")
+        known = _same(paths, spec, root)
+        if known is not None:
+            return known
         _check_kind(root)
-        _check_owner(paths, spec, root)
+        _check_owner(paths, root)
+        _check_namespace(root)
         check_name_free(paths, spec.name)
         (paths.job(spec.name) / "status").unlink(missing_ok=True)
         job = _record(spec, policy, root)
@@ -43,11 +48,22 @@ def is_shell_job(pid: int) -> bool:
     return any(entry.session not in inside or entry.tty for entry in members)
 
 
+def _same(paths: NodePaths, spec: JobSpec, root: processes.Stat) -> Optional[Job]:
+    """Return the job if this very request was answered before, and the answer got lost."""
+    if not (paths.job(spec.name) / "job.json").exists():
+        return None
+    job = jobs.load_job(paths, spec.name)
+    return job if job.spec.uid == spec.uid and job.root == root.ref else None
+
+
 def _check_kind(root: processes.Stat) -> None:
     if root.pid == 1:
         raise RefusedError("process 1 is the node's init: it cannot be a job")
     if root.kernel_thread:
         raise RefusedError(f"process {root.pid} ({root.name}) is a thread of the kernel")
+
+
+def _check_namespace(root: processes.Stat) -> None:
     if processes.pid_namespace(root.pid) != processes.pid_namespace(os.getpid()):
         raise RefusedError(
             f"process {root.pid} ({root.name}) lives in a pid namespace of its own (a container)",
@@ -55,7 +71,7 @@ def _check_kind(root: processes.Stat) -> None:
         )
 
 
-def _check_owner(paths: NodePaths, spec: JobSpec, root: processes.Stat) -> None:
+def _check_owner(paths: NodePaths, root: processes.Stat) -> None:
     members = {entry.pid for entry in processes.tree(root.pid)}
     if os.getpid() in members:
         raise RefusedError(f"process {root.pid} ({root.name}) carries gpuguard's own connection")

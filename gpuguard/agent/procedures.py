@@ -14,7 +14,7 @@ from gpuguard.agent.locks import is_locked
 from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.recovery import recover_abandoned
 from gpuguard.agent.told import tell
-from gpuguard.model.errors import GpuguardError, error_from_dict
+from gpuguard.model.errors import GpuguardError, UsageError, error_from_dict
 from gpuguard.model.procedures import ProcedureRequest, ProcedureState, ProcedureStatus
 
 _POLL_SECONDS = 0.005
@@ -75,7 +75,7 @@ def tell_procedure(
     folder = paths.procedure(procedure_id)
     request = records.read_request(folder)
     if word not in _WORDS or (request.words and word not in request.words):
-        raise GpuguardError(f"procedure {procedure_id} knows no word {word!r}")
+        raise UsageError(f"procedure {procedure_id} knows no word {word!r}")
     tell(folder, word, data)
     deadline = time.monotonic() + _TAKEN_SECONDS
     status = records.read_status(folder)

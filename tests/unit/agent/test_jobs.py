@@ -310,6 +310,7 @@ def test_adopted_job_is_known_shown_and_let_go(
     assert (job["origin"], job["state"], job["shell_job"]) == ("adopted", "running", False)
     assert job["spec"]["command"] == ["sleep", "60"]
     assert job["namespace_pid"] == bystander.pid
+    assert adopt(agent, bystander.pid) == job
     with pytest.raises(RefusedError, match="belongs to job train"):
         adopt(agent, bystander.pid, "other")
     with pytest.raises(RefusedError) as caught:
@@ -347,8 +348,17 @@ def test_what_must_not_be_adopted(agent: Agent) -> None:
         adopt(agent, os.getpid())
     job = run(agent, spec("sleep", "60", name="mine"))
     for pid in (job["root"]["pid"], job["supervisor"]["pid"]):
-        with pytest.raises(RefusedError):
+        with pytest.raises(RefusedError, match=r"job mine|own"):
             adopt(agent, pid)
+    process = subprocess.Popen(["unshare", "-p", "--fork", "--kill-child", "sleep", "60"])
+    try:
+        inner = wait_for(lambda: processes.children(process.pid))[0]
+        wait_for(lambda: processes.command_line(inner) == [b"sleep", b"60"])
+        with pytest.raises(RefusedError, match="container"):
+            adopt(agent, inner)
+    finally:
+        process.kill()
+        process.wait()
     if processes.stat(2):
         with pytest.raises(RefusedError, match="kernel"):
             adopt(agent, 2)

@@ -92,6 +92,8 @@ def test_hold_waits_for_its_word(agent: Agent, world: Path) -> None:
     with pytest.raises(UsageError):
         agent.call("procedures.tell", id="p1", word="go", data={})
     agent.call("procedures.start", request=request("p1", world, hold=20))
+    with pytest.raises(UsageError, match="no word 'jump'"):
+        agent.call("procedures.tell", id="p1", word="jump", data={})
     status, _ = follow(agent, "p1")
     assert status["state"] == "holding"
     told = agent.call("procedures.tell", id="p1", word="go", data={"epoch": 3})
