@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpuguard.model.errors import BusyError
+from gpuguard.model.errors import BusyError, GpuguardError
 
 # Tools inherit these, so that a lock stays taken until the last tool of a killed command has ended
 # and nothing is half made any more.
@@ -19,12 +19,13 @@ def held_descriptors() -> tuple[int, ...]:
 
 
 @contextmanager
-def locked(path: Path, wait: bool = True) -> Iterator[None]:
-    """Hold the lock file `path` for the block; raise BusyError if `wait` is false and it is taken.
+def locked(path: Path, wait: bool = True, make_folder: bool = False) -> Iterator[None]:
+    """Hold the lock file `path` for the block.
 
-    The file may be deleted by its holder; the folder must exist.
+    Its holder may delete the file, and the folder with it. Raises BusyError if `wait` is false and
+    it is taken, GpuguardError if there is no folder and `make_folder` is false.
     """
-    descriptor = _take(path, wait)
+    descriptor = _take(path, wait, make_folder)
     _held.add(descriptor)
     try:
         yield
@@ -33,9 +34,9 @@ def locked(path: Path, wait: bool = True) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _take(path: Path, wait: bool) -> int:
+def _take(path: Path, wait: bool, make_folder: bool) -> int:
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = _open(path, make_folder)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             # Whoever held it before may have deleted it: then this lock guards nothing.
@@ -50,3 +51,15 @@ def _take(path: Path, wait: bool) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _open(path: Path, make_folder: bool) -> int:
+    while True:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            if not make_folder:
+                raise GpuguardError(
+                    f"{path.parent} is gone", "gpuguard sandbox status shows what there is"
+                ) from None
+            path.parent.mkdir(parents=True, exist_ok=True)

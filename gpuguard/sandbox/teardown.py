@@ -5,8 +5,21 @@ from pathlib import Path
 
 from gpuguard.model.errors import GpuguardError
 from gpuguard.sandbox import addresses, network
+from gpuguard.sandbox.lock import locked
 from gpuguard.sandbox.places import HostFolder, SandboxFolder
 from gpuguard.sandbox.processes import end_processes, namespace_inits, read_mark
+
+
+def take_down(folder: SandboxFolder) -> bool:
+    """Remove a sandbox, also half of one; say whether there was any.
+
+    Raises GpuguardError naming what does not go.
+    """
+    if not folder.path.exists() and addresses.claimed_subnet(folder.path) is None:
+        return False
+    with locked(folder.lock, make_folder=True):
+        remove_sandbox(folder)
+    return True
 
 
 def remove_sandbox(folder: SandboxFolder) -> None:

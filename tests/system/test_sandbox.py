@@ -315,6 +315,15 @@ def test_a_sandbox_in_use_by_a_command_is_waited_for(state: Path) -> None:
     fleet.down("busy", state)
 
 
+def test_a_sandbox_that_is_gone_says_so_and_is_not_half_made_again(state: Path) -> None:
+    made = fleet.up("gone", hosts=1, root=state)
+    made.down()
+    made.down()
+    with pytest.raises(GpuguardError, match="is gone"):
+        made.power("node1", "on")
+    assert not made.folder.path.exists()
+
+
 @pytest.fixture
 def stray() -> Iterator[int]:
     with subprocess.Popen(["sleep", "60"]) as process:
