@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuguard.commands.context import open_inventory
-from gpuguard.commands.options import Format, OutputOption, new_app
+from gpuguard.commands.options import Format, OutputOption, examples, new_app
 from gpuguard.commands.output import complain, paint, write, write_json
 from gpuguard.commands.text import clean
 from gpuguard.model.exit_codes import ExitCode
@@ -23,7 +23,7 @@ app = new_app(
 _SHOWN = {Level.ERROR: "red", Level.WARNING: "yellow", Level.INFO: "cyan", Level.OK: "green"}
 
 
-@app.command()
+@app.command(epilog=examples("gpuguard doctor", "gpuguard doctor 'gpu[001-032]' --all"))
 def doctor(
     hosts: Annotated[
         list[str] | None,

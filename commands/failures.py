@@ -32,6 +32,12 @@ def _told(error: BaseException) -> dict[str, Any]:
     usage = _usage(error)
     if usage is not None:
         return usage
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return {
+            **GpuguardError(f"{place}{error.strerror}").to_dict(),
+            "code": int(ExitCode.FAILED),
+        }
     return {
         "kind": "failed",
         "message": f"gpuguard itself failed: {type(error).__name__}: {error}",

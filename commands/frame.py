@@ -14,6 +14,7 @@ from gpuguard.commands.defaults import prefer, preferences
 from gpuguard.commands.options import Format, Settings, When, examples, hoist, use_settings
 from gpuguard.commands.table import COMMANDS
 from gpuguard.model.errors import UsageError
+from gpuguard.model.exit_codes import ExitCode
 
 COMPLETE = "_GPUGUARD_COMPLETE"  # set by the scripts of gpuguard completion
 _ROWS = {row.name: row for row in COMMANDS}
@@ -173,4 +174,6 @@ def invoke(argv: list[str]) -> int:
         _learn_shells()
     command = typer.main.get_command(app)
     result = command.main(hoist(argv), prog_name="gpuguard", standalone_mode=False)
+    if result == ExitCode.INTERRUPTED:  # what Typer makes of Ctrl-C
+        raise KeyboardInterrupt
     return result if isinstance(result, int) else 0

@@ -25,7 +25,9 @@ def journalled(desk: Desk, plan: Plan) -> Iterator[OperationLog]:
     try:
         yield log
     except KeyboardInterrupt:
-        log.end(OperationState.INTERRUPTED, ExitCode.INTERRUPTED)
+        # A signal that was put off may arrive after all was done.
+        if not log.ended:
+            log.end(OperationState.INTERRUPTED, ExitCode.INTERRUPTED)
         raise
     except GpuguardError as error:
         log.end(OperationState.FAILED, error.exit_code, error)

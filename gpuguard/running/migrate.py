@@ -58,14 +58,13 @@ def move(desk: Desk, plan: Plan) -> Brought:
         GpuguardError: it failed; the message says where the job is and the hint what goes on.
     """
     with journalled(desk, plan) as log:
-        brought = _Move(desk, log, plan).run()
-        log.end(OperationState.DONE, ExitCode.OK, None, brought.to_dict())
-    return brought
+        return _Move(desk, log, plan).run()
 
 
 class _Move:
     def __init__(self, desk: Desk, log: OperationLog, plan: Plan) -> None:
         self.desk = desk
+        self.log = log
         self.plan = plan
         self.job = plan.jobs[0]
         self.params = plan.params
@@ -82,7 +81,9 @@ class _Move:
             with undisturbed(self._say_unwinding):
                 self._unwind(error)
         with undisturbed(self._say_no_way_back):
-            return self._hand_over()
+            brought = self._hand_over()
+            self.log.end(OperationState.DONE, ExitCode.OK, None, brought.to_dict())
+        return brought
 
     def _source_request(self) -> ProcedureRequest:
         return ProcedureRequest(
@@ -172,7 +173,7 @@ class _Move:
         return type(error)(text, f"gpuguard restore {self.job}", error.details)
 
     def _say_unwinding(self) -> None:
-        self.source.note("asked", "wait: the job is being put back as it was", "discard")
+        self.source.note("wait", "the job is being put back as it was", "discard")
 
     def _say_no_way_back(self) -> None:
-        self.source.note("asked", "wait: the job is between two hosts", "give-away")
+        self.source.note("wait", f"too late to stop: {self.job} goes to {self.target.host}", "move")

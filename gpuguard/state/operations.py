@@ -139,6 +139,7 @@ class OperationLog:
 
     def __init__(self, operations: Operations, operation: str) -> None:
         self.id = operation
+        self.ended = False
         self._operations = operations
 
     def step(self, step: OperationStep) -> None:
@@ -162,6 +163,7 @@ class OperationLog:
         result: dict[str, Any] | None = None,
     ) -> None:
         """Write how the operation ended."""
+        self.ended = True
         with self._operations._writing() as connection:
             connection.execute(
                 "UPDATE operations SET state = ?, exit_code = ?, ended_at = ?, error = ?,"
