@@ -43,7 +43,8 @@ def checkpoint(
         results = save(desk, plan)
     _print([result.to_dict() for result in results], plan.id, output)
     if output is Format.TABLE and all(result.error is None for result in results):
-        note(f"next: gpuguard checkpoints list {results[0].job}")
+        verb = "restore" if stop else "checkpoints list"
+        note(f"next: gpuguard {verb} {results[0].job}")
     return int(exit_code(results))
 
 

@@ -10,7 +10,13 @@ from gpuguard.commands.text import clean, seconds
 from gpuguard.running.desk import Progress
 
 _QUIET_STATES = frozenset({"begin", "progress", "note", "asked"})
-_MARKS = {"failed": "red", "undone": "yellow", "lost": "yellow", "back": "green"}
+_MARKS = {
+    "failed": "red",
+    "undone": "yellow",
+    "lost": "yellow",
+    "back": "green",
+    "warning": "yellow",
+}
 
 
 class Reporter:

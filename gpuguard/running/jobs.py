@@ -9,10 +9,12 @@ from gpuguard.checkpoint.naming import is_job_name
 from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError, UsageError
 from gpuguard.model.inventory import Host
 from gpuguard.model.jobs import Job, JobSpec
+from gpuguard.model.plans import Plan
 from gpuguard.planning.findings import refusal
 from gpuguard.planning.placing import running_place
 from gpuguard.planning.views import FleetView, Placed
-from gpuguard.running.desk import Desk
+from gpuguard.remote.session import Session
+from gpuguard.running.desk import Desk, Progress
 from gpuguard.running.locating import locate
 from gpuguard.running.policies import job_policy
 
@@ -38,13 +40,15 @@ def launch(desk: Desk, wish: Launch) -> tuple[str, Job]:
 
     Raises:
         UsageError: the name is none, or neither the line nor the inventory says host or command.
-        RefusedError: a job of this name is somewhere in the fleet already.
+        RefusedError: a job of this name is in the fleet or in the store already.
     """
     host = desk.inventory.host(_host_of(desk, wish))
     spec = _spec(desk, wish, host)
     policy = job_policy(desk.inventory, spec.policy_name, host)
     _refuse_taken(locate(desk), spec.name)
     session = desk.session(host.name)
+    if policy.store:
+        _refuse_kept(desk, session, policy.store, host.name, spec.name)
     params: dict[str, Any] = {"spec": spec.to_dict(), "policy": policy.to_dict()}
     if wish.pid is not None:
         answer = session.call("jobs.adopt", timeout=_START_SECONDS, pid=wish.pid, **params)
@@ -154,8 +158,23 @@ def _refuse_taken(fleet: FleetView, name: str) -> None:
             )
 
 
-def _refusal(name: str, fleet: FleetView) -> GpuguardError:
-    from gpuguard.model.plans import Plan
+def _refuse_kept(desk: Desk, session: Session, store: str, host: str, name: str) -> None:
+    """Refuse a name whose checkpoints of an earlier job lie in the store; its uid is another."""
+    try:
+        kept = session.call("store.list", store=store, job=name)
+        held = session.call("store.epoch", store=store, job=name)
+    except GpuguardError as error:
+        # The job may run without its store; only its checkpoints have to wait for it.
+        desk.on_progress(Progress(host, "store", "warning", error.message, name))
+        return
+    if kept or held:
+        raise RefusedError(
+            f"{host}: the store {store} keeps {len(kept)} checkpoints of an earlier job {name}",
+            f"choose another name, bring that job back (gpuguard restore {name}), or move"
+            f" {store}/{name} away",
+        )
 
+
+def _refusal(name: str, fleet: FleetView) -> GpuguardError:
     _, findings = running_place(name, fleet)
     return refusal(Plan("", "find", (name,), (), tuple(findings)))

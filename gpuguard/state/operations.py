@@ -82,14 +82,18 @@ class Operations:
         return [_operation(row) for row in rows]
 
     def show(self, operation: str) -> Operation:
-        """Return one operation with its steps; an unambiguous beginning of its id is enough.
+        """Return one operation with its steps.
+
+        An unambiguous beginning of its id is enough; the id of one of its procedures, which hosts
+        name in their hints, finds it too.
 
         Raises:
             UsageError: there is none of that id, or more than one.
         """
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT * FROM operations WHERE substr(id, 1, length(?1)) = ?1 LIMIT 2",
+                "SELECT * FROM operations WHERE substr(id, 1, length(?1)) = ?1"
+                " OR substr(?1, 1, length(id) + 1) = id || '-' LIMIT 2",
                 (operation,),
             ).fetchall()
             if len(rows) != 1:

@@ -49,6 +49,7 @@ def test_newest_come_first_and_a_beginning_of_the_id_is_enough(tmp_path: Path) -
         operations.begin(plan(name))
     assert [o.id for o in operations.list()] == ["b%-3", "aa-2", "aa-1"]
     assert operations.show("b").id == "b%-3"
+    assert operations.show("aa-1-save-2").id == "aa-1"
     with pytest.raises(UsageError, match="several"):
         operations.show("aa")
     with pytest.raises(UsageError, match="not in the journal"):
