@@ -98,7 +98,7 @@ def _run_criu(ctx: Context, stage: Stage, gate: Gate) -> tuple[_Seen, int]:
         for handle in handles:
             os.close(handle)
     gate.started()
-    limit = dump_seconds(ctx.facts["resident"], ctx.facts["tasks"])
+    limit = dump_seconds(ctx.facts["resident"], ctx.facts["tasks"], ctx.facts["history"])
     try:
         _note_criu(ctx, criu.pid, limit)
         seen = _pass_gate(ctx, stage, gate, limit)
@@ -128,7 +128,7 @@ def _order(ctx: Context, handles: list[int]) -> DumpOrder:
 
 def _note_criu(ctx: Context, pid: int, limit: float) -> None:
     process = ref(pid)
-    text = f"criu is process {pid}; overdue after {limit:.0f} s, reckoned from size and tasks"
+    text = f"criu is process {pid}; overdue after {limit:.0f} s, by size, tasks and the last time"
     ctx.record(text, criu=process.to_dict() if process else None)
 
 

@@ -24,6 +24,7 @@ from gpuguard.agent.open_files import (
 )
 from gpuguard.agent.procedure import Context, Step
 from gpuguard.agent.stage import free_bytes, require_executable
+from gpuguard.agent.store import load_manifest
 from gpuguard.agent.store_write import claim_job_folder
 from gpuguard.agent.tree_record import Task, read_task, read_tree, strangers
 from gpuguard.checkpoint.limits import room_needed
@@ -78,6 +79,7 @@ class Preflight(Step):
             ghost=largest_deleted(survey.files),
             capture=capture_bytes(survey.files, job.policy.capture_limit),
             criu_version=version,
+            history=_last_freeze(folder),
             stage=str(stage),
             store=store,
             notes=survey.notes,
@@ -170,6 +172,13 @@ def _check_room(survey: _Survey, stage: Path, store: Path) -> None:
                 f"the {what} {folder} has {free // _MIB} MiB free, the checkpoint may need "
                 f"{need // _MIB} MiB"
             )
+
+
+def _last_freeze(folder: Path) -> list[float]:
+    """Return how long the newest checkpoint froze the job, in seconds, if one tells."""
+    names = sorted(item.name for item in folder.iterdir() if is_checkpoint_id(item.name))
+    manifest = load_manifest(folder / names[-1], names[-1])[0] if names else None
+    return [manifest.times.freeze_seconds] if manifest else []
 
 
 def _refusal(job: Job, problems: list[str]) -> RefusedError:

@@ -15,9 +15,11 @@ from gpuguard.agent.procedure import Context, Step
 from gpuguard.agent.restoring_files import decide_files
 from gpuguard.agent.store import check_shape, job_uid, require_store
 from gpuguard.agent.supervision import find_supervisor
+from gpuguard.agent.tree_record import read_task
 from gpuguard.checkpoint.cpu import missing_flags
 from gpuguard.checkpoint.file_decisions import FileAction
 from gpuguard.model.errors import RefusedError
+from gpuguard.model.jobs import JobOrigin
 from gpuguard.model.manifests import Manifest
 
 _MIB = 1024 * 1024
@@ -41,7 +43,7 @@ class Preflight(Step):
         manifest, found = check_shape(folder, facts.job_name(ctx), job_uid(folder.parent))
         if manifest is None or found:
             raise refusal(ctx, [item.text for item in found])
-        problems = list(_problems(ctx, manifest))
+        problems = [*_left_behind(manifest), *_problems(ctx, manifest)]
         if problems:
             raise refusal(ctx, problems)
         top = highest_epoch(folder.parent)
@@ -70,6 +72,21 @@ def require_not_here(ctx: Context) -> None:
     if supervisor is not None:
         text = f"a supervisor of job {name} lives here, process {supervisor.pid}"
         raise RefusedError(text, hint)
+
+
+def _left_behind(manifest: Manifest) -> Iterator[str]:
+    """Find the original of an adopted job: without a supervisor only its pid tells of it."""
+    if manifest.origin is not JobOrigin.ADOPTED or manifest.epoch > 1:
+        return  # only the first generation lives outside of a supervisor's namespaces
+    first = manifest.tree[0] if manifest.tree else None
+    task = read_task(manifest.namespace_pid)
+    if (
+        first
+        and task
+        and not task.zombie
+        and (task.name, task.inner_pid) == (first.name, first.pid)
+    ):
+        yield f"process {task.pid} ({task.name}) looks like the original of the job, still alive"
 
 
 def refusal(ctx: Context, problems: list[str]) -> RefusedError:
