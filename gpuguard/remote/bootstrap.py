@@ -3,6 +3,7 @@
 import json
 import shlex
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ class _Greeting:
         self._limit = max(_START_AT_LEAST, host.timeout)
         self._deadline = after(self._limit)
         self._noise = b""
+        self._pending: deque[dict[str, Any]] = deque()
 
     def run(self) -> tuple[Hello, LineReader]:
         code = Path(node_start.__file__).read_bytes() + _START.encode()
@@ -78,7 +80,7 @@ class _Greeting:
             self._deadline = after(_RECOVERY)
 
     def _next(self) -> dict[str, Any]:
-        while True:
+        while not self._pending:
             data = self._link.read()
             if time.monotonic() > self._deadline:
                 raise failures.hang(self._host.name, "the start of the agent", self._limit)
@@ -87,8 +89,10 @@ class _Greeting:
             for line in self._feed(data or b""):
                 message = _message(line)
                 if message is not None:
-                    return message
-                self._noise = (self._noise + line + b"\n")[-_NOISE:]
+                    self._pending.append(message)
+                else:
+                    self._noise = (self._noise + line + b"\n")[-_NOISE:]
+        return self._pending.popleft()
 
     def _feed(self, data: bytes) -> list[bytes]:
         try:

@@ -103,9 +103,10 @@ def jump_down(name: str, jump: str, reason: str) -> UnreachableError:
 
 def sudo_refused(name: str, user: str, said: str) -> UnreachableError:
     """The login is not root and may not become it without a password."""
+    line = f"Defaults:{user} !requiretty" if "tty" in said else f"{user} ALL=(root) NOPASSWD: ALL"
     return UnreachableError(
         f"{name}: user {user} may not become root without a password: {_last(said)}",
-        f"on {name}, allow it (visudo): {user} ALL=(root) NOPASSWD: ALL; or log in as root",
+        f"on {name}, allow it (visudo): {line}; or log in as root",
         {"reason": "sudo"},
     )
 

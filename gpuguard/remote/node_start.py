@@ -209,7 +209,8 @@ def _remove_old(folder: str, home: str) -> None:
         path = os.path.join(folder, name)
         if path == home or not _is_agent(name):
             continue
-        if time.time() - _last_used(path) > DAY and name[:64].encode() not in running:
+        unused = time.time() - _last_used(path)
+        if unused > DAY and name[:64].encode() not in running:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -219,8 +220,12 @@ def _is_agent(name: str) -> bool:
 
 
 def _last_used(path: str) -> float:
-    marker = os.path.join(path, MARKER)
-    return os.lstat(marker if os.path.exists(marker) else path).st_mtime
+    for place in (os.path.join(path, MARKER), path):
+        try:
+            return os.lstat(place).st_mtime
+        except FileNotFoundError:
+            continue
+    return float("inf")  # gone meanwhile: somebody else's start has put it in its place
 
 
 def _procedure_open(root: str) -> bool:

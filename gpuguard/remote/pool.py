@@ -1,10 +1,10 @@
 """Sessions to many hosts: opened when first needed, kept, and asked side by side."""
 
+import queue
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from gpuguard.model.errors import GpuguardError
 from gpuguard.model.inventory import Host
@@ -63,18 +63,16 @@ class Pool:
         `on_result` is called in this thread as soon as a host is done. A GpuguardError of one
         host is its outcome; any other exception is a fault of `function` and is raised.
         """
-        hosts = list(hosts)
+        work = _Work(list(hosts), lambda host: self._one(host, function))
         outcomes: dict[str, Outcome[T]] = {}
-        workers = ThreadPoolExecutor(max(1, min(self._fanout, len(hosts))), "gpuguard-pool")
         try:
-            futures = {workers.submit(self._one, host, function): host for host in hosts}
-            for future in as_completed(futures):
-                self._arrive(futures[future], future, outcomes, on_result)
-        except BaseException:
-            workers.shutdown(wait=False, cancel_futures=True)
-            raise
-        workers.shutdown()
-        return {host.name: outcomes[host.name] for host in hosts}
+            for host, outcome in work.run(self._fanout):
+                outcomes[host.name] = outcome
+                if on_result is not None:
+                    on_result(host, outcome)
+        finally:
+            work.stop()
+        return {host.name: outcomes[host.name] for host in work.hosts}
 
     def close(self) -> None:
         """Close every session and connection; safe to call twice."""
@@ -94,18 +92,6 @@ class Pool:
         except GpuguardError as error:
             return Outcome(host, error=error)
 
-    def _arrive(
-        self,
-        host: Host,
-        future: "Future[Outcome[T]]",
-        outcomes: dict[str, Outcome[T]],
-        on_result: Callable[[Host, Outcome[T]], None] | None,
-    ) -> None:
-        outcome = future.result()
-        outcomes[host.name] = outcome
-        if on_result is not None:
-            on_result(host, outcome)
-
     def _open(self, host: Host) -> AgentSession:
         return self._open_with()(host)
 
@@ -119,6 +105,45 @@ class Pool:
                 self._closers.append(opener.close)
                 self._opener = opener.open
             return self._opener
+
+
+class _Work(Generic[T]):
+    """Hosts to ask, by threads that nobody has to wait for when the answers are not wanted."""
+
+    def __init__(self, hosts: list[Host], one: Callable[[Host], Outcome[T]]) -> None:
+        self.hosts = hosts
+        self._one = one
+        self._todo: queue.SimpleQueue[Host] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[Host, Outcome[T] | BaseException]]
+        self._done = queue.SimpleQueue()
+        self._stopped = False
+        for host in hosts:
+            self._todo.put(host)
+
+    def run(self, fanout: int) -> Iterator[tuple[Host, Outcome[T]]]:
+        """Yield each host with its outcome as it comes; raise what is no GpuguardError."""
+        for _ in range(max(1, min(fanout, len(self.hosts)))):
+            threading.Thread(target=self._labour, name="gpuguard-pool", daemon=True).start()
+        for _ in self.hosts:
+            host, outcome = self._done.get()
+            if isinstance(outcome, BaseException):
+                raise outcome
+            yield host, outcome
+
+    def stop(self) -> None:
+        """Ask no further host."""
+        self._stopped = True
+
+    def _labour(self) -> None:
+        while not self._stopped:
+            try:
+                host = self._todo.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                self._done.put((host, self._one(host)))
+            except BaseException as error:
+                self._done.put((host, error))
 
 
 class _Place:

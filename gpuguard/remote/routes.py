@@ -19,7 +19,7 @@ from gpuguard.remote.settings import Route, Settings
 AT_ONCE = 32
 AT_ONCE_PER_JUMP = 8
 _TRIES = 3
-_DEEPEST = 8
+_MOST_JUMPS = 8
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class Routes:
         if not route.jumps:
             with self._slots:
                 return attempt(None)
-        jump = self._jump(route.jumps)
+        jump = self._jump(self._whole_way(host.name, route.jumps))
         with jump.slots, self._slots:
             return _patiently(lambda: attempt(self._contact(jump, host)))
 
@@ -84,19 +84,28 @@ class Routes:
         with self._lock:
             return self._jumps.setdefault(chain, _Jump(chain))
 
-    def _contact(self, jump: "_Jump", host: Host, depth: int = 1) -> ssh.Connection:
-        """Return the connection to the last host of the chain, each reached through the last."""
-        if depth > _DEEPEST:
-            raise UsageError(f"{host.name}: its jump hosts lead in a circle: {jump.chain}")
+    def _whole_way(self, name: str, jumps: tuple[str, ...]) -> tuple[str, ...]:
+        """Put before the first jump host those that the way to it leads through itself."""
+        way = jumps
+        while before := self._settings.of_jump(way[0]).jumps:
+            way = (*before, *way)
+            if len(way) > _MOST_JUMPS:
+                raise UsageError(f"{name}: its jump hosts lead in a circle: {', '.join(way)}")
+        return way
+
+    def _contact(self, jump: "_Jump", host: Host) -> ssh.Connection:
+        """Return the connection to the last host of the way, each reached through the one before.
+
+        A lock is only ever taken while those of longer ways are held, so nobody waits in a ring.
+        """
         with jump.lock:
             if jump.connection is None or not jump.connection.alive:
-                jump.connection = self._open_jump(jump.chain, host, depth)
+                jump.connection = self._open_jump(jump.chain, host)
             return jump.connection
 
-    def _open_jump(self, chain: tuple[str, ...], host: Host, depth: int) -> ssh.Connection:
+    def _open_jump(self, chain: tuple[str, ...], host: Host) -> ssh.Connection:
         route = _with_keys(self._settings.of_jump(chain[-1]), host)
-        before = chain[:-1] or route.jumps
-        via = self._contact(self._jump(before), host, depth + 1) if before else None
+        via = self._contact(self._jump(chain[:-1]), host) if chain[:-1] else None
         keys = HostKeys.of(host, self._inventory_dir)
         limits = ssh.Limits.of(host.connect_timeout)
         try:

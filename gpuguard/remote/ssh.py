@@ -173,15 +173,32 @@ class Connection:
             channel.exec_command(command)
         return ChannelLink(channel, self.close, _BROKEN)
 
-    def tunnel(self, hostname: str, port: int, timeout: float) -> paramiko.Channel:
+    def tunnel(self, hostname: str, port: int, timeout: float) -> "Tunnel":
         """Open a way through this host to `hostname`; raise paramiko's errors."""
-        return self._transport.open_channel(
-            "direct-tcpip", (hostname, port), ("127.0.0.1", 0), timeout=timeout
+        return Tunnel(
+            self._transport.open_channel(
+                "direct-tcpip", (hostname, port), ("127.0.0.1", 0), timeout=timeout
+            )
         )
 
     def close(self) -> None:
         """Cut the connection at once."""
         _cut(self._transport)
+
+
+class Tunnel:
+    """A channel that serves as a socket; closing it twice or over a dead jump host is no error."""
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self._channel = channel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._channel, name)
+
+    def close(self) -> None:
+        """Close the channel, if its connection still lives."""
+        with contextlib.suppress(*_BROKEN):
+            self._channel.close()
 
 
 @dataclass(frozen=True)
@@ -273,9 +290,7 @@ def _handshake(
     return transport
 
 
-def _socket(
-    route: Route, via: Connection | None, limits: Limits
-) -> socket.socket | paramiko.Channel:
+def _socket(route: Route, via: Connection | None, limits: Limits) -> socket.socket | Tunnel:
     if via is not None:
         return _through(route, via, limits)
     if route.proxy_command:
@@ -283,7 +298,7 @@ def _socket(
     return connect_tcp(route, limits.connect)
 
 
-def _through(route: Route, via: Connection, limits: Limits) -> paramiko.Channel:
+def _through(route: Route, via: Connection, limits: Limits) -> Tunnel:
     try:
         # The jump host waits for its own TCP connection before it answers.
         return via.tunnel(route.hostname, route.port, limits.connect + limits.channel)

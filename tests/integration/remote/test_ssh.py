@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpuguard.model.errors import RefusedError, UnreachableError
+from gpuguard.model.errors import RefusedError, UnreachableError, UsageError
 from gpuguard.remote.client import AgentSession
 from gpuguard.remote.opener import Opener
 from gpuguard.remote.outcome import Outcome
@@ -236,6 +236,49 @@ def test_through_two_jump_hosts(farm: Farm) -> None:
     while second.children():
         assert time.monotonic() < deadline, "the jump connection was not closed"
         time.sleep(0.05)
+
+
+def test_many_hosts_share_one_connection_to_their_jump_host(farm: Farm) -> None:
+    target, jump = farm.add(2), farm.add(3)
+    farm.wait()
+    way = f"{jump.host().user}@{jump.address}:{jump.port}"
+    hosts = [target.host(name=f"h{n}", proxy_jump=way, connect_timeout=10) for n in range(12)]
+    with pool_of(farm) as pool:
+        outcomes = pool.map(hosts, lambda host, session: session.call("echo", name=host.name))
+        assert {name: outcome.get() for name, outcome in outcomes.items()} == {
+            host.name: {"name": host.name} for host in hosts
+        }
+        assert len(jump.children()) == 1
+
+
+def test_death_of_the_jump_host_is_noticed(farm: Farm) -> None:
+    target, jump = farm.add(2), farm.add(3)
+    farm.wait()
+    host = target.host(proxy_jump=f"{jump.host().user}@{jump.address}:{jump.port}")
+    with pool_of(farm) as pool:
+        session = pool.session(host)
+        for pid in jump.children():
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(UnreachableError, match="the link"):
+            session.call("sleep", seconds=30)
+        assert pool.session(host).call("echo") == {}
+
+
+def test_jump_host_with_an_unknown_key_is_refused_by_its_own_name(farm: Farm) -> None:
+    target, jump = farm.add(2), farm.add(3)
+    farm.wait()
+    (farm.folder / "known_hosts").write_text(f"{target.lookup} {target.host_key}\n")
+    host = target.host(proxy_jump=f"{jump.address}:{jump.port}")
+    with pool_of(farm) as pool, pytest.raises(RefusedError) as caught:
+        pool.session(host)
+    assert f"gpuguard hosts trust {jump.address}" in (caught.value.hint or "")
+
+
+def test_jump_hosts_in_a_circle(farm: Farm) -> None:
+    server = farm.add(2)
+    config = "Host a\nProxyJump b\nHost b\nProxyJump a\n"
+    with pool_of(farm, config) as pool, pytest.raises(UsageError, match="in a circle"):
+        pool.session(server.host(proxy_jump="a"))
 
 
 def test_jump_host_down(farm: Farm) -> None:

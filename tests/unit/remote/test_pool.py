@@ -109,3 +109,23 @@ def test_closed_pool_opens_nothing_and_closes_all(openings: Openings) -> None:
     with pytest.raises(GpuguardError, match="the pool is closed"):
         pool.session(HOSTS[1])
     assert pool.map([], ping) == {}
+
+
+def test_interrupt_waits_for_nobody(openings: Openings) -> None:
+    release, asked = threading.Event(), list[str]()
+
+    def work(host: Host, session: Any) -> None:
+        asked.append(host.name)
+        if host.name != "gpu001":
+            release.wait(20)
+
+    def interrupt(host: Host, outcome: Any) -> None:
+        raise KeyboardInterrupt
+
+    started = time.monotonic()
+    with Pool(Path("/x"), fanout=2, opener=openings) as pool, pytest.raises(KeyboardInterrupt):
+        pool.map(HOSTS, work, interrupt)
+    assert time.monotonic() - started < 5
+    release.set()
+    time.sleep(0.1)
+    assert set(asked) <= {"gpu001", "gpu002", "gpu004"}

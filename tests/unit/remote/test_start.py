@@ -218,3 +218,14 @@ def test_agent_may_take_its_time_once_it_starts(
     link = ChildLink(script(tmp_path, slow))
     with pytest.raises(UnreachableError, match="it speaks protocol 2, not 1"):
         greet(local_host(timeout=0.5), "ops", link, bundle, Patience())
+
+
+def test_words_that_come_in_one_piece(bundle: Bundle, tmp_path: Path) -> None:
+    hello = '{"hello": {"protocol": 1, "version": "9", "host": "h", "boot_id": "b", "python": "3", '
+    hello += '"pid": 1, "uid": 0}}'
+    once = tmp_path / "words"
+    once.write_text(f'Welcome\n{{"boot": {{"starting": "x"}}}}\n{hello}\n')
+    link = ChildLink(script(tmp_path, f"cat {once}; sleep 5"))
+    session = greet(local_host(), "ops", link, bundle, Patience())
+    assert session.hello.version == "9"
+    session.close()
