@@ -19,10 +19,14 @@ def undisturbed(on_signal: Callable[[], None]) -> Iterator[None]:
         yield
         return
     arrived: list[int] = []
+    tellers: list[threading.Thread] = []
 
     def keep(number: int, frame: FrameType | None) -> None:
         arrived.append(number)
-        on_signal()
+        # A handler runs in the middle of anything, also while this thread holds a lock that
+        # telling needs.
+        tellers.append(threading.Thread(target=on_signal, daemon=True))
+        tellers[-1].start()
 
     before = {number: signal.signal(number, keep) for number in _SIGNALS}
     try:
@@ -30,5 +34,7 @@ def undisturbed(on_signal: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        for teller in tellers:
+            teller.join()
     if arrived:
         signal.raise_signal(arrived[0])
