@@ -138,6 +138,8 @@ class End(Step):
             note = f"stopped on purpose: checkpoint {facts.checkpoint_id(ctx)} is durable"
             job = load_job(ctx.paths, facts.job_name(ctx))
             save_job(ctx.paths, replace(job, note=note))
+        # Not earlier: a target waits for the handover, and a large stage takes its time.
+        facts.stage_of(ctx).remove(ctx.folder)
 
 
 def _require_stopped(ctx: Context) -> None:

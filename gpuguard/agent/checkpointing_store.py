@@ -89,7 +89,8 @@ class Publish(Step):
         ctx.result.update(info=info.to_dict(), times=times)
         if ctx.params.get("after") == facts.STOP:
             ctx.commit("durable: the stopped job may be ended", result=ctx.result)
-        facts.stage_of(ctx).remove(ctx.folder)
+        if not facts.stays_stopped(ctx):
+            facts.stage_of(ctx).remove(ctx.folder)
 
     def undo(self, ctx: Context) -> None:
         """Let the job go on; a published checkpoint stays, it is whole."""

@@ -11,6 +11,7 @@ from gpuguard.model.manifests import CHUNK_BYTES, FileHash
 
 Progress = Callable[[int], None]  # told the bytes just finished
 Part = tuple[int, int]  # offset and length in bytes
+_BLOCK_BYTES = 1024 * 1024
 _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -90,7 +91,8 @@ def sync_folders(top: Path) -> None:
 
 
 def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2)))
+    # Two more than cores: some of them wait for a disk.
+    return ThreadPoolExecutor(max_workers=min(8, (os.cpu_count() or 1) + 2))
 
 
 def _start_copy(
@@ -102,51 +104,56 @@ def _start_copy(
 
 
 def _copy_chunk(source: Path, target: Path, part: Part, progress: Progress) -> str:
-    data = _read_chunk(source, part)
     handle = os.open(target, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        _write_all(handle, data, part[0])
+        digest = hashlib.sha256()
+        for at, block in _blocks(source, part):
+            digest.update(block)
+            _write_all(handle, block, at)
+        # Runs beside the hashing of other chunks; at the end little is left to wait for.
+        os.fdatasync(handle)
     finally:
         os.close(handle)
-    digest = hashlib.sha256(data).hexdigest()
-    progress(len(data))
-    return digest
+    progress(part[1])
+    return digest.hexdigest()
 
 
-def _check_chunk(path: Path, part: Part, digest: str, progress: Progress) -> bool:
-    data = _read_chunk(path, part)
-    progress(len(data))
-    return hashlib.sha256(data).hexdigest() == digest
+def _check_chunk(path: Path, part: Part, expected: str, progress: Progress) -> bool:
+    digest = hashlib.sha256()
+    for _, block in _blocks(path, part):
+        digest.update(block)
+    progress(part[1])
+    return digest.hexdigest() == expected
 
 
 def _parts(size: int) -> list[Part]:
     return [(at, min(CHUNK_BYTES, size - at)) for at in range(0, size, CHUNK_BYTES)]
 
 
-def _read_chunk(path: Path, part: Part) -> bytearray:
-    offset, length = part
-    buffer = bytearray(length)
-    view = memoryview(buffer)
+def _blocks(path: Path, part: Part) -> Iterator[tuple[int, memoryview]]:
+    """Yield (offset, block) of the chunk; a block is overwritten by the next one.
+
+    Blocks that stay in the processor's cache between read, hash and write are twice as fast as
+    whole chunks.
+    """
+    at, end = part[0], part[0] + part[1]
+    view = memoryview(bytearray(min(_BLOCK_BYTES, part[1])))
     handle = os.open(path, _READ_FLAGS)
     try:
-        done = 0
-        while done < length:
-            count = os.preadv(handle, [view[done:]], offset + done)
+        while at < end:
+            count = os.preadv(handle, [view[: end - at]], at)
             if count == 0:
-                break
-            done += count
+                return  # shorter than expected: the hash tells
+            yield at, view[:count]
+            at += count
     finally:
         os.close(handle)
-    view.release()
-    del buffer[done:]
-    return buffer
 
 
-def _write_all(handle: int, data: bytearray, offset: int) -> None:
-    view = memoryview(data)
+def _write_all(handle: int, block: memoryview, offset: int) -> None:
     done = 0
-    while done < len(view):
-        done += os.pwrite(handle, view[done:], offset + done)
+    while done < len(block):
+        done += os.pwrite(handle, block[done:], offset + done)
 
 
 def _make_folders(top: Path, relative: str) -> None:
