@@ -59,3 +59,12 @@ def thaw(ctx: Context) -> None:
     if root is None or not ctx.alive(root):
         return  # nothing was touched yet, or the job has ended by itself
     resume_tree(ProcessRef.from_dict(root), ctx.facts.get("was_stopped", []), RESUME_SECONDS)
+
+
+def clear_stage(ctx: Context) -> None:
+    """Remove the stage; one that cannot be removed costs room, not the procedure."""
+    stage = stage_of(ctx)
+    try:
+        stage.remove(ctx.folder)
+    except OSError as error:
+        ctx.record(f"{stage.folder} could not be removed ({error}): remove it by hand")

@@ -73,7 +73,7 @@ class Dump(Step):
         """Let the job go on, prove it, and clear the stage; CRIU's log is kept."""
         facts.thaw(ctx)
         if ctx.facts.get("staged"):
-            facts.stage_of(ctx).remove(ctx.folder)
+            facts.clear_stage(ctx)
 
 
 def _run_criu(ctx: Context, stage: Stage, gate: Gate) -> tuple[_Seen, int]:

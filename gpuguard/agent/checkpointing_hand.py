@@ -139,7 +139,7 @@ class End(Step):
             job = load_job(ctx.paths, facts.job_name(ctx))
             save_job(ctx.paths, replace(job, note=note))
         # Not earlier: a target waits for the handover, and a large stage takes its time.
-        facts.stage_of(ctx).remove(ctx.folder)
+        facts.clear_stage(ctx)
 
 
 def _require_stopped(ctx: Context) -> None:

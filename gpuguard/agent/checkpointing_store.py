@@ -90,7 +90,7 @@ class Publish(Step):
         if ctx.params.get("after") == facts.STOP:
             ctx.commit("durable: the stopped job may be ended", result=ctx.result)
         if not facts.stays_stopped(ctx):
-            facts.stage_of(ctx).remove(ctx.folder)
+            facts.clear_stage(ctx)
 
     def undo(self, ctx: Context) -> None:
         """Let the job go on; a published checkpoint stays, it is whole."""

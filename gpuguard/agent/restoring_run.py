@@ -9,6 +9,7 @@ from gpuguard.agent import restoring_facts as facts
 from gpuguard.agent.clock import boot_id, utc_now
 from gpuguard.agent.criu import restore_command
 from gpuguard.agent.criu_failure import FailedRun, explain_failure
+from gpuguard.agent.criu_log import trim_log
 from gpuguard.agent.disk import read_json, write_json, write_synced
 from gpuguard.agent.epochs import EpochRecord, claim_epoch
 from gpuguard.agent.procedure import Context, Step
@@ -58,6 +59,7 @@ class Restore(Step):
         try:
             started = start_supervised(launch, lambda ref: _note(ctx, ref))
         except GpuguardError as error:
+            _stop_hanging(ctx, error)
             raise _explained(ctx, error) from error
         root = started.root
         problems = stop_problems(root) if root else ["it is gone"]
@@ -205,6 +207,17 @@ def _job(ctx: Context, manifest: Manifest, root: ProcessRef, namespace_pid: int)
         log=manifest.log,
         policy=facts.policy_of(ctx),
     )
+
+
+def _stop_hanging(ctx: Context, error: GpuguardError) -> None:
+    """End a restore past its deadline at once, and keep the ends of the log it filled.
+
+    CRIU writes a line for each turn of an endless loop: more than a gigabyte in a minute.
+    """
+    supervisor = error.details.get("supervisor")
+    if supervisor:
+        _end(ProcessRef.from_dict(supervisor))
+    trim_log(ctx.folder / "criu" / "restore.log")
 
 
 def _explained(ctx: Context, error: GpuguardError) -> GpuguardError:
