@@ -35,13 +35,18 @@ def old_python() -> str | None:
     """Return a Python 3.9 that really starts, from the PATH or a version manager's folders."""
     candidates = [shutil.which("python3.9")]
     for manager in (os.environ.get("PYENV_ROOT"), Path.home() / ".pyenv"):
-        if manager:
+        if manager and os.access(manager, os.R_OK | os.X_OK):
             candidates += map(str, sorted(Path(manager).glob("versions/3.9*/bin/python3.9")))
-    for python in filter(None, candidates):
-        code = "import sys; sys.exit(sys.version_info[:2] != (3, 9))"
-        if subprocess.run([python, "-c", code], capture_output=True, check=False).returncode == 0:
-            return python
-    return None
+    return next((python for python in candidates if python and is_python_3_9(python)), None)
+
+
+def is_python_3_9(python: str) -> bool:
+    code = "import sys; sys.exit(sys.version_info[:2] != (3, 9))"
+    try:
+        done = subprocess.run([python, "-c", code], capture_output=True, check=False)
+    except OSError:  # another user's, or a broken link
+        return False
+    return done.returncode == 0
 
 
 def import_all(python: str) -> str:

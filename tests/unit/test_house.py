@@ -62,6 +62,8 @@ def test_imports_are_absolute_and_name_the_package() -> None:
 
 
 def test_no_file_names_a_folder_of_one_machine() -> None:
+    if len(ROOT.parts) < 3:
+        pytest.skip(f"{ROOT} is too short a path to be told from others")
     checkout = re.compile(re.escape(f"{ROOT}/"))
     home = re.compile(r"/(?:home|Users)/\w+/")
     guilty = []
