@@ -23,9 +23,11 @@ from gpuguard.agent.open_files import (
     too_large,
 )
 from gpuguard.agent.procedure import Context, Step
+from gpuguard.agent.shared_memory import host_memory_segments
 from gpuguard.agent.stage import free_bytes, require_executable
 from gpuguard.agent.store import load_manifest
-from gpuguard.agent.store_write import claim_job_folder
+from gpuguard.agent.store_id import recognise_store
+from gpuguard.agent.store_write import claim_job_folder, unwritable
 from gpuguard.agent.tree_record import Task, read_task, read_tree, strangers
 from gpuguard.checkpoint.limits import room_needed
 from gpuguard.checkpoint.naming import is_checkpoint_id
@@ -62,6 +64,7 @@ class Preflight(Step):
         version = require_criu(os.uname().release, str(ctx.params["host"]))
         survey = _survey(job)
         store = _require_store(job)
+        _recognise(ctx, store)
         folder = claim_job_folder(store, job.spec.name, job.spec.uid)
         _require_epoch(ctx, job, folder)
         stage = Path(job.policy.stage) / facts.checkpoint_id(ctx)
@@ -98,6 +101,13 @@ def _require_store(job: Job) -> str:
         hint = f"name a store in policy {job.spec.policy_name} of the inventory"
         raise UsageError(f"job {job.spec.name} has no store", hint)
     return job.policy.store
+
+
+def _recognise(ctx: Context, store: str) -> None:
+    try:
+        recognise_store(ctx.paths, store)
+    except OSError as error:
+        raise unwritable(store, error) from error
 
 
 def _require_epoch(ctx: Context, job: Job, folder: Path) -> None:
@@ -150,6 +160,12 @@ def _check_descriptors(survey: _Survey, descriptors: set[str]) -> None:
         survey.problems.append(
             f"process {pid} ({name}) outside of its tree holds {', '.join(names)} of it: "
             "it would stay behind, and the job would lose the other end"
+        )
+    shared = host_memory_segments(task.pid for task in survey.tree)
+    if shared:
+        survey.problems.append(
+            f"it uses System V shared memory of the host ({', '.join(shared)}), which CRIU saves "
+            "only in an IPC namespace of the job's own: start it with gpuguard jobs run"
         )
     terminals = open_terminals(descriptors)
     if terminals:

@@ -1,7 +1,9 @@
 """Write files so that they are whole or absent, also after a lost power plug."""
 
+import contextlib
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any, Optional
 
@@ -34,6 +36,25 @@ def write_synced(path: Path, data: bytes, mode: int = 0o600) -> None:
 def write_json(path: Path, value: Any) -> None:
     """Write `value` as JSON by rename, synced; raises OSError."""
     write_synced(path, json.dumps(value, ensure_ascii=False).encode() + b"\n")
+
+
+def write_once(path: Path, text: str) -> None:
+    """Write `text` to `path` synced unless it is there already: who was first counts.
+
+    Raises:
+        OSError: the folder is full, read-only or gone.
+    """
+    handle, temporary = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+    finally:
+        Path(temporary).unlink()
+    sync_folder(path.parent)
 
 
 def read_json(path: Path) -> Optional[dict[str, Any]]:

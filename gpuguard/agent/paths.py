@@ -42,6 +42,11 @@ class NodePaths:
         return self.root / "keys"
 
     @property
+    def stores(self) -> Path:
+        """The file that says which store was seen under which path."""
+        return self.root / "stores.json"
+
+    @property
     def agent(self) -> Path:
         """The folder of unpacked agents."""
         return self.root / "agent"

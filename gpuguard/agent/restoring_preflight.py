@@ -13,7 +13,9 @@ from gpuguard.agent.epochs import highest_epoch
 from gpuguard.agent.host_facts import cpu_flags, memory_available
 from gpuguard.agent.procedure import Context, Step
 from gpuguard.agent.restoring_files import decide_files
-from gpuguard.agent.store import check_shape, job_uid, require_store
+from gpuguard.agent.store import check_shape, job_uid
+from gpuguard.agent.store_id import recognise_store
+from gpuguard.agent.store_write import probe_folder, unwritable
 from gpuguard.agent.supervision import find_supervisor
 from gpuguard.agent.tree_record import read_task
 from gpuguard.checkpoint.cpu import missing_flags
@@ -38,7 +40,7 @@ class Preflight(Step):
         """
         require_not_here(ctx)
         version = require_criu(os.uname().release, facts.host_name(ctx))
-        require_store(str(ctx.params["store"]))
+        _require_store(ctx)
         folder = facts.source_folder(ctx)
         manifest, found = check_shape(folder, facts.job_name(ctx), job_uid(folder.parent))
         if manifest is None or found:
@@ -53,6 +55,18 @@ class Preflight(Step):
             holder=top.host if top else manifest.host,
             criu_version=version,
         )
+
+
+def _require_store(ctx: Context) -> None:
+    """Look at the store as the claim of the epoch will need it, when it is too late to refuse."""
+    store = str(ctx.params["store"])
+    try:
+        recognise_store(ctx.paths, store)
+        folder = facts.source_folder(ctx).parent
+        if folder.is_dir():
+            probe_folder(folder)
+    except OSError as error:
+        raise unwritable(store, error) from error
 
 
 def require_not_here(ctx: Context) -> None:

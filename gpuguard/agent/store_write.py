@@ -1,12 +1,12 @@
 """Change a store: claim a job's folder in it, publish a checkpoint, remove one."""
 
-import contextlib
 import json
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
+from gpuguard.agent.disk import write_once
 from gpuguard.agent.hashing import sync_path
 from gpuguard.agent.signature import sign_manifest
 from gpuguard.agent.store import (
@@ -29,19 +29,20 @@ def claim_job_folder(store: str, job: str, uid: str) -> Path:
     """Return the job's folder in the store, made and marked with `uid` if it is new.
 
     Raises:
-        RefusedError: the folder belongs to another job of that name.
-        GpuguardError: the store is gone, full or read-only.
+        RefusedError: the folder belongs to another job of that name, or the store is full or
+            read-only.
+        GpuguardError: the store is gone.
     """
     require_store(store)
     folder = job_folder(store, job)
     try:
         folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
         if job_uid(folder) is None:
-            _write_once(folder, "uid", uid + "\n")
-        _probe(folder)
+            write_once(folder / "uid", uid + "\n")
+        probe_folder(folder)
         sync_path(folder.parent)
     except OSError as error:
-        raise store_error(store, error) from error
+        raise unwritable(store, error) from error
     owner = job_uid(folder)
     if owner != uid:
         raise RefusedError(
@@ -143,22 +144,18 @@ def store_error(store: str, error: OSError) -> GpuguardError:
     return GpuguardError(f"the store {store} cannot be written: {error.strerror or error}", hint)
 
 
-def _write_once(folder: Path, name: str, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=".new-", dir=folder)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileExistsError):  # another node was first: its word counts
-            os.link(temporary, folder / name)
-    finally:
-        Path(temporary).unlink()
-    sync_path(folder)
+def unwritable(store: str, error: OSError) -> RefusedError:
+    """Say before anything was done that the store refuses."""
+    told = store_error(store, error)
+    return RefusedError(told.message, told.hint, told.details)
 
 
-def _probe(folder: Path) -> None:
-    """Find out now, not after the dump, that the store cannot be written."""
+def probe_folder(folder: Path) -> None:
+    """Find out now, not halfway, that the store cannot be written.
+
+    Raises:
+        OSError: it cannot.
+    """
     handle, temporary = tempfile.mkstemp(prefix=".probe-", dir=folder)
     try:
         os.write(handle, b"gpuguard\n")
