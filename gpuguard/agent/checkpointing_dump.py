@@ -172,6 +172,11 @@ def _judge_end(ctx: Context, stage: Stage, seen: _Seen, code: int) -> None:
         return
     kept = ctx.folder / "dump.log"
     host, job, state = str(ctx.params["host"]), facts.job_name(ctx), "the job runs on"
+    if not ctx.alive(ctx.facts["root"]):
+        raise _ended(host, job, code, str(kept))
+    full = free_bytes(stage.folder) < _LEAST_FREE
+    if code != 0 and full and seen.problem is None:
+        seen.problem = f"the stage {stage.folder.parent} is full"
     problem = seen.problem or ("it never asked at the commit gate" if code == 0 else None)
     if problem:
         text = f"{host}: CRIU could not save job {job}: {problem}"
@@ -181,6 +186,12 @@ def _judge_end(ctx: Context, stage: Stage, seen: _Seen, code: int) -> None:
     run = FailedRun(f"could not save job {job}", host, log, said, code, kept)
     known = {"job": job, "criu": ctx.facts["criu_version"], "pid": facts.root_ref(ctx).pid}
     raise explain_failure(run, known, state)
+
+
+def _ended(host: str, job: str, code: int, log: str) -> GpuguardError:
+    text = f"{host}: job {job} ended while it was being saved; there is no new checkpoint"
+    hint = f"see how it ended: gpuguard jobs show {job}; to go back: gpuguard restore {job}"
+    return GpuguardError(text, hint, {"exit_code": code, "log": log, "reason": "job-ended"})
 
 
 def _said(output: Path) -> str:

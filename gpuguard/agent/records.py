@@ -12,7 +12,12 @@ from gpuguard.agent.journal import Journal
 from gpuguard.agent.locks import is_locked
 from gpuguard.agent.paths import NodePaths
 from gpuguard.model.errors import GpuguardError, UsageError
-from gpuguard.model.procedures import ProcedureRequest, ProcedureState, ProcedureStatus
+from gpuguard.model.procedures import (
+    EntryState,
+    ProcedureRequest,
+    ProcedureState,
+    ProcedureStatus,
+)
 
 REFUSED = "refused.json"
 
@@ -90,6 +95,9 @@ def status_of(
 ) -> ProcedureStatus:
     """Build a status from the request and the journal."""
     last = journal.entries[-1] if journal and journal.entries else None
+    # Undoing walks back to the first step: what matters is the one that failed.
+    failed = [e for e in journal.entries if e.state is EntryState.FAILED] if journal else []
+    at = failed[-1] if failed else last
     job = request.params.get("job")
     result = journal.facts.get("result") if journal else None
     return ProcedureStatus(
@@ -98,7 +106,7 @@ def status_of(
         state=state,
         started_at=asked_at(folder),
         job=str(job) if job is not None else None,
-        step=last.step if last else None,
+        step=at.step if at else None,
         last_seq=last.seq if last else 0,
         result=result if state is ProcedureState.DONE else None,
         error=error,

@@ -180,8 +180,8 @@ def _unknown(case: Case, errors: list[LogLine]) -> Diagnosis:
         NOT_RECOGNISED,
         f"This failure is not recognised (exit status {case.rc}). {said}{hint}",
         f"{remedy}Read {case.log or 'the log, if there is one,'} around it, and ask the state of "
-        f"the job (gpuguard jobs show {name}) and what stands against it (gpuguard doctor --job "
-        f"{name}).",
+        f"the job (gpuguard jobs show {name}) and of the host (gpuguard doctor "
+        f"{case.context.get('host') or 'HOST'}).",
         line.raw if line else None,
         None,
         "low",

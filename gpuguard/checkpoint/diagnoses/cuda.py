@@ -99,7 +99,7 @@ def _nccl(sight: Sight, held: list[str]) -> Finding:
         ),
         f"{_undo(held)} For the next start set NCCL_P2P_DISABLE=1, NCCL_NVLS_ENABLE=0 and "
         "NCCL_SHM_DISABLE=1 (slower), or use checkpoints of the application; then: gpuguard "
-        f"doctor --job {job(sight)}.",
+        f"checkpoint {job(sight)}.",
     )
 
 

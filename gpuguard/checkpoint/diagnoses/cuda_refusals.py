@@ -17,7 +17,7 @@ def _unsupported(sight: Sight) -> Finding:
         "cuda_checkpoint_not_supported",
         fill("The CUDA driver refused to {action} {task} as not supported: ", sight) + reason + ".",
         "Start the job without that feature or on another kind of host, or use checkpoints of the "
-        f"application; then: gpuguard doctor --job {job(sight)}.",
+        f"application; then: gpuguard checkpoint {job(sight)}.",
     )
 
 

@@ -32,7 +32,7 @@ def _missing(sight: Sight) -> Finding:
             "Copy or mount it on {host} at the same path, as every other file that the job needs ",
             sight,
         )
-        + f"(gpuguard doctor --job {job(sight)} lists them all), then: "
+        + f"(its manifest lists them all, see gpuguard checkpoints list {job(sight)}), then: "
         f"gpuguard restore {job(sight)}.",
     )
 

@@ -77,7 +77,7 @@ RULES = (
             "{criu} stopped at an internal check ({bug}); this is an error in CRIU, not in the "
             "job.",
             "Keep the log for a report to CRIU, try a newer release on {HOST} and look at what "
-            "is unusual in the job: gpuguard doctor --job {job}.",
+            "is unusual in the job: gpuguard jobs show {job}.",
             "medium",
         ),
         r"criu|kernel|rc",
