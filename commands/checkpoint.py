@@ -60,6 +60,8 @@ def _print(results: list[dict[str, Any]], operation: str, output: Format) -> Non
             complain(result["error"]["message"], result["error"]["hint"])
         else:
             write(_line(result))
+            for text in (result["info"] or {}).get("notes", ()):
+                complain(f"{result['host']}: {result['job']}: {text}", mark="warning")
 
 
 def _line(result: dict[str, Any]) -> str:

@@ -112,7 +112,8 @@ def colored(stream: TextIO) -> bool:
 
 def _print_table(listing: Listing) -> None:
     if not listing.items:
-        note(listing.empty)
+        if not listing.errors:  # of hosts that did not answer nothing is known
+            note(listing.empty)
         return
     rows = [[clean(str(column.cell(item))) for column in listing.columns] for item in listing.items]
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":

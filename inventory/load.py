@@ -50,5 +50,5 @@ def parse_inventory(text: str, path: Path) -> Inventory:
     document = check(tree)
     inventory = resolve(document, tree, path.absolute()) if document else None
     if tree.problems or inventory is None:
-        refuse(str(path), tree.problems)
+        refuse(str(path), tree.problems, f"correct it, then: gpuguard inventory check {path}")
     return inventory

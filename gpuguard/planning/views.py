@@ -31,6 +31,7 @@ class HostView(Record):
     name: str
     reachable: bool
     problem: str | None = None  # why it is not reachable, in one sentence
+    hint: str | None = None  # the next command, when it is not reachable
     facts: HostFacts | None = None
     jobs: tuple[Job, ...] = ()
 

@@ -122,11 +122,17 @@ class AgentSession:
                 if on_event is not None:
                     on_event(message["event"])
             elif "error" in message:
-                raise _mark_answered(error_from_dict(message["error"]))
+                raise _mark_answered(self._placed(message["error"]))
             elif "result" in message:
                 return message["result"]
             else:
                 raise self._over()
+
+    def _placed(self, data: dict[str, Any]) -> GpuguardError:
+        """Return the agent's error with the host in front: the agent does not know its name."""
+        error = error_from_dict(data)
+        text = f"{self._name}: {error.message.removeprefix(f'{self._name}: ')}"
+        return type(error)(text, error.hint, error.details)
 
     def _send(self, message: dict[str, Any]) -> None:
         line = json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuguard.checkpoint.naming import make_checkpoint_id
 from gpuguard.model.codec import Record
-from gpuguard.model.errors import GpuguardError
+from gpuguard.model.errors import GpuguardError, error_from_dict
 from gpuguard.model.exit_codes import ExitCode
 from gpuguard.model.operations import OperationState
 from gpuguard.model.plans import Plan
@@ -51,7 +51,8 @@ def save(desk: Desk, plan: Plan) -> list[Saved]:
     with journalled(desk, plan) as log:
         results = _side_by_side(desk, log, plan)
         state, code = _summary(results)
-        log.end(state, code, None, {"jobs": [result.to_dict() for result in results]})
+        told = {"jobs": [result.to_dict() for result in results]}
+        log.end(state, code, _first_error(results), told)
     return results
 
 
@@ -100,6 +101,11 @@ def _one(desk: Desk, log: OperationLog, plan: Plan, number: int) -> Saved:
         code = int(error.exit_code)
         return Saved(job, host, checkpoint, error=error.to_dict(), exit_code=code)
     return Saved(job, host, checkpoint, result.get("info"), result.get("times"))
+
+
+def _first_error(results: list[Saved]) -> GpuguardError | None:
+    errors = (error_from_dict(result.error) for result in results if result.error)
+    return next(errors, None)
 
 
 def _summary(results: list[Saved]) -> tuple[OperationState, ExitCode]:

@@ -251,6 +251,7 @@ def failure(host: str, status: ProcedureStatus) -> GpuguardError:
             f"the next command to {host} settles it: gpuguard jobs show {status.job}",
         )
     told = error_of(status)
+    told.message = told.message.removeprefix(f"{host}: ")
     place = f"{host}: {status.kind}, step {status.step}: "
     if status.state is ProcedureState.FAILED:
         return type(told)(place + told.message, told.hint, told.details)

@@ -45,7 +45,9 @@ def launch(desk: Desk, wish: Launch) -> tuple[str, Job]:
     host = desk.inventory.host(_host_of(desk, wish))
     spec = _spec(desk, wish, host)
     policy = job_policy(desk.inventory, spec.policy_name, host)
-    _refuse_taken(locate(desk), spec.name)
+    fleet = locate(desk)
+    _require_answer(fleet, host.name)
+    _refuse_taken(fleet, spec.name)
     session = desk.session(host.name)
     if policy.store:
         _refuse_kept(desk, session, policy.store, host.name, spec.name)
@@ -78,7 +80,7 @@ def find(desk: Desk, name: str, host: str | None = None) -> Placed:
             f"{name}: no host that answers knows it, and some are silent ({reasons})",
             f"gpuguard restore {name}, if its host is dead",
         )
-    raise UsageError(f"{name}: no host knows a job of this name", "gpuguard jobs list")
+    raise _refusal(name, fleet)
 
 
 def stop(desk: Desk, name: str, host: str | None, grace: float | None) -> Placed:
@@ -149,6 +151,12 @@ def _spec(desk: Desk, wish: Launch, host: Host) -> JobSpec:
     )
 
 
+def _require_answer(fleet: FleetView, host: str) -> None:
+    view = fleet.hosts[host]
+    if not view.reachable:
+        raise UnreachableError(f"{host}: {view.problem}", view.hint)
+
+
 def _refuse_taken(fleet: FleetView, name: str) -> None:
     for place in fleet.places(name):
         if place.live:
@@ -165,7 +173,8 @@ def _refuse_kept(desk: Desk, session: Session, store: str, host: str, name: str)
         held = session.call("store.epoch", store=store, job=name)
     except GpuguardError as error:
         # The job may run without its store; only its checkpoints have to wait for it.
-        desk.on_progress(Progress(host, "store", "warning", error.message, name))
+        text = error.message.removeprefix(f"{host}: ")
+        desk.on_progress(Progress(host, "store", "warning", text, name))
         return
     if kept or held:
         raise RefusedError(

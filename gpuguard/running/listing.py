@@ -32,7 +32,7 @@ def list_jobs(desk: Desk, hosts: Sequence[str] | None) -> Seen:
 def errors_of(fleet: FleetView) -> tuple[dict[str, Any], ...]:
     """Return one error for each host that did not answer, as JSON prints it."""
     return tuple(
-        {**UnreachableError(f"{view.name}: {view.problem}").to_dict(), "host": view.name}
+        {**UnreachableError(f"{view.name}: {view.problem}", view.hint).to_dict(), "host": view.name}
         for view in fleet.unreachable()
     )
 

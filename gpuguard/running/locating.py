@@ -53,7 +53,8 @@ def _ask(desk: Desk, host: Host, session: Session, facts: bool) -> HostView:
 def _view(host: Host, outcome: Outcome[HostView]) -> HostView:
     if outcome.error is None:
         return outcome.get()
-    return HostView(host.name, False, problem=_without_host(host.name, outcome.error.message))
+    problem = _without_host(host.name, outcome.error.message)
+    return HostView(host.name, False, problem=problem, hint=outcome.error.hint)
 
 
 def _without_host(name: str, message: str) -> str:

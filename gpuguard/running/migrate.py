@@ -34,7 +34,13 @@ _UNWIND_PATIENCE = "it lets the job go on by itself when its time to wait is ove
 
 
 def prepare(desk: Desk, request: MigrateRequest, settle: bool = True) -> Plan:
-    """Look at fleet and store and return the plan; `settle` ends what was left half done."""
+    """Look at fleet and store and return the plan; `settle` ends what was left half done.
+
+    Raises:
+        UsageError: the inventory has no such host.
+    """
+    if request.to is not None:
+        desk.inventory.host(request.to)  # a name that is none is told before anybody is asked
     fleet = look(desk, settle)
     places = fleet.places(request.job)
     path = places[0].job.policy.store if places else None

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from gpuguard.checkpoint.naming import is_checkpoint_id
 from gpuguard.model.codec import Record
+from gpuguard.model.errors import UsageError
 from gpuguard.model.exit_codes import ExitCode
 from gpuguard.model.operations import OperationState
 from gpuguard.model.plans import Plan
@@ -36,8 +38,10 @@ def prepare(desk: Desk, request: RestoreRequest, settle: bool = True) -> Plan:
     """Look at fleet and store and return the plan; `settle` ends what was left half done.
 
     Raises:
+        UsageError: the inventory has no such host, or the checkpoint's id is none.
         GpuguardError: no store is known, or the checkpoint's manifest cannot be read.
     """
+    _require_names(desk, request)
     fleet = look(desk, settle)
     store = find_store(desk, fleet, request.job)
     info, _ = choose_checkpoint(request, store)
@@ -45,6 +49,16 @@ def prepare(desk: Desk, request: RestoreRequest, settle: bool = True) -> Plan:
         store = with_manifest(desk, store, request.job, info.checkpoint)
     now = desk.clock.now()
     return plan_restore(request, fleet, store, stamp(now), operation_id("restore", now))
+
+
+def _require_names(desk: Desk, request: RestoreRequest) -> None:
+    if request.to is not None:
+        desk.inventory.host(request.to)
+    if request.checkpoint is not None and not is_checkpoint_id(request.checkpoint):
+        raise UsageError(
+            f"{request.checkpoint!r} is no id of a checkpoint",
+            f"gpuguard checkpoints list {request.job}",
+        )
 
 
 def bring_back(desk: Desk, plan: Plan) -> Brought:

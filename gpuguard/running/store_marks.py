@@ -55,7 +55,8 @@ def _verdict(host: Host, first: Host, store: str, there: bool) -> Finding:
 
 
 def _unfit(host: Host, error: GpuguardError) -> Finding:
-    return Finding(Level.ERROR, "store-unfit", host.name, error.message, error.hint)
+    text = error.message.removeprefix(f"{host.name}: ")
+    return Finding(Level.ERROR, "store-unfit", host.name, text, error.hint)
 
 
 def _mark(session: Session, store: str, token: str, action: str) -> bool:

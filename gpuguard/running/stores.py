@@ -58,7 +58,11 @@ def view_store(desk: Desk, fleet: FleetView, job: str, path: str) -> StoreView:
     hosts = [desk.inventory.host(view.name) for view in fleet.hosts.values() if view.reachable]
     outcomes = desk.pool.map(hosts, lambda host, session: _look(session, path, job))
     looks = {name: outcome.get() for name, outcome in outcomes.items() if outcome.ok}
-    problems = {name: outcome.error.message for name, outcome in outcomes.items() if outcome.error}
+    problems = {
+        name: outcome.error.message.removeprefix(f"{name}: ")
+        for name, outcome in outcomes.items()
+        if outcome.error
+    }
     best = max(looks.values(), key=_weight, default=_Look((), None))
     sees = {name: _weight(look) == _weight(best) for name, look in looks.items()}
     return StoreView(path, best.checkpoints, best.holder, sees=sees, problems=problems)

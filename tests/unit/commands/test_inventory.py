@@ -81,6 +81,7 @@ def test_check_tells_every_fault_on_a_line_of_its_own(
         f"error: {fleet}: 2 problems",
         f"{fleet}:2:13: hosts.a.prot: unknown key (did you mean port?)",
         f"{fleet}:2:22: hosts.a.usre: unknown key (did you mean user?)",
+        f"hint: correct it, then: gpuguard inventory check {fleet}",
     ]
     assert call("inventory", "check", fleet, "-o", "json") == 2
     shown = json.loads(capsys.readouterr().out)

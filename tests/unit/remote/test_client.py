@@ -61,7 +61,7 @@ def test_error_of_the_agent_keeps_its_kind(session: AgentSession) -> None:
     with pytest.raises(RefusedError) as caught:
         session.call("fail")
     assert (caught.value.message, caught.value.hint, caught.value.details) == (
-        "no",
+        "here: no",
         "ask",
         {"a": 1},
     )
