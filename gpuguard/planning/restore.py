@@ -1,6 +1,6 @@
 """Plan how a job comes back from a checkpoint."""
 
-from gpuguard.checkpoint.ordering import DURABLE, newest_durable
+from gpuguard.checkpoint.ordering import BROKEN, DURABLE, newest_durable
 from gpuguard.model.manifests import CheckpointInfo, Manifest
 from gpuguard.model.plans import Confirm, Finding, Plan
 from gpuguard.planning.fencing import fence
@@ -22,18 +22,40 @@ def choose_checkpoint(
     if request.checkpoint is None:
         if newest is None:
             return None, [refuse("no-checkpoint", job, _none_durable(store), remedy)]
-        return newest, []
+        return newest, _newer_broken(job, newest, store)
     found = next((c for c in store.checkpoints if c.checkpoint == request.checkpoint), None)
     if found is None:
         text = f"{store.path} holds no checkpoint {request.checkpoint}"
         return None, [refuse("no-checkpoint", job, text, remedy)]
     if found.state != DURABLE:
         text = f"checkpoint {found.checkpoint} is {found.state}: {found.problem or 'not complete'}"
-        return None, [refuse("checkpoint-broken", job, text, remedy)]
+        return None, [refuse("checkpoint-broken", job, text, _way_out(job, newest) or remedy)]
     if newest is not None and found.checkpoint != newest.checkpoint:
         text = f"{found.checkpoint} is not the newest: work since {found.frozen} is lost"
         return found, [warn("older-checkpoint", job, text)]
     return found, []
+
+
+def before(info: CheckpointInfo, store: StoreView) -> CheckpointInfo | None:
+    """Return the durable checkpoint of the same job that comes next after `info`, going back."""
+    order = (info.epoch, info.sequence)
+    older = (c for c in store.checkpoints if (c.epoch, c.sequence) < order)
+    return newest_durable(older, info.uid)
+
+
+def _newer_broken(job: str, newest: CheckpointInfo, store: StoreView) -> list[Finding]:
+    # Of a broken one epoch and sequence may be unreadable; its id begins with the time.
+    broken = [
+        c for c in store.checkpoints if c.state == BROKEN and c.checkpoint > newest.checkpoint
+    ]
+    return [
+        warn("newer-broken", job, f"{c.checkpoint} is newer, but broken: {c.problem}")
+        for c in broken
+    ]
+
+
+def _way_out(job: str, newest: CheckpointInfo | None) -> str | None:
+    return f"gpuguard restore {job} --from {newest.checkpoint}" if newest else None
 
 
 def holder_of(store: StoreView, info: CheckpointInfo) -> EpochHolder:
@@ -64,6 +86,7 @@ def plan_restore(
         "policy_name": store.manifest.job.policy_name,
         "proof": fenced.proof.to_dict(),
         "holder": holder.to_dict(),
+        "before": (older := before(info, store)) and older.checkpoint,
     }
     return _plan(request, plan_id, findings, choice.host, info, params)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from gpuguard.checkpoint.naming import is_checkpoint_id
 from gpuguard.model.codec import Record
-from gpuguard.model.errors import UsageError
+from gpuguard.model.errors import RefusedError, UsageError
 from gpuguard.model.exit_codes import ExitCode
 from gpuguard.model.operations import OperationState
 from gpuguard.model.plans import Plan
@@ -78,9 +78,21 @@ def bring_back(desk: Desk, plan: Plan) -> Brought:
         except KeyboardInterrupt:
             follower.leave()
             raise
+        except RefusedError as error:
+            raise _with_way_out(plan, error) from error
         brought = Brought(job, params["target"], params["checkpoint"], None, result.get("job"))
         log.end(OperationState.DONE, ExitCode.OK, None, brought.to_dict())
     return brought
+
+
+def _with_way_out(plan: Plan, error: RefusedError) -> RefusedError:
+    """Name the checkpoint before the one that is not to be trusted."""
+    older = plan.params.get("before")
+    if older is None or "findings" not in error.details:
+        return error
+    way = f"take the one before it: gpuguard restore {plan.jobs[0]} --from {older}"
+    hint = f"{way}; or {error.hint}" if error.hint else way
+    return RefusedError(error.message, hint, error.details)
 
 
 def restore_request(
