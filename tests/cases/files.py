@@ -36,6 +36,13 @@ KINDS = (
         key="items",
         mark=("schema", "gpuguard/checkpoint_failures/1"),
     ),
+    Kind(
+        option="--kernel-lines",
+        fixture="kernel_lines",
+        copy="kernel_lines.yaml",
+        key="entries",
+        mark=("kind", "kernel_lines"),
+    ),
 )
 
 
