@@ -10,6 +10,7 @@ from gpuguard.commands.progress import Reporter
 from gpuguard.model.inventory import Inventory
 from gpuguard.running.desk import Desk
 from gpuguard.state.clock import SystemClock
+from gpuguard.state.cordons import CordonBook
 from gpuguard.state.operations import Operations
 from gpuguard.state.paths import find_paths
 
@@ -25,6 +26,11 @@ def open_inventory() -> Inventory:
 def open_operations() -> Operations:
     """Return the operator's journal of this user."""
     return Operations(find_paths(os.environ).operations, SystemClock())
+
+
+def open_cordons(inventory: Inventory) -> CordonBook:
+    """Return what this user remembers of the cordons of the inventory's hosts."""
+    return CordonBook.beside(find_paths(os.environ).operations, inventory.path)
 
 
 def chosen_hosts(inventory: Inventory, pattern: str | None) -> list[str] | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuguard.commands.context import open_inventory
+from gpuguard.commands.context import open_cordons, open_inventory
 from gpuguard.commands.options import Format, OutputOption, examples, new_app
 from gpuguard.commands.output import complain, paint, write, write_json
 from gpuguard.commands.text import clean
@@ -42,7 +42,7 @@ def doctor(
     inventory = open_inventory()
     chosen = select_hosts(inventory, hosts or ())
     with Pool(Path(inventory.path).parent) as pool:
-        reports = examine_hosts(inventory, pool, chosen)
+        reports = examine_hosts(inventory, pool, chosen, book=open_cordons(inventory))
     if output is Format.TABLE:
         print_reports(reports, every)
     else:

@@ -35,6 +35,7 @@ def _collect() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "inventory": _inventory(),
+        "cordoned": _cordoned(),
         "config": str(paths.config),
         "state": str(paths.state),
         "cache": str(paths.cache),
@@ -51,6 +52,18 @@ def _inventory() -> str | None:
         return str(find_inventory(settings().inventory, os.environ))
     except GpuguardError:
         return None
+
+
+def _cordoned() -> str | None:
+    """Return the hosts of the inventory that are cordoned as far as is remembered here."""
+    from gpuguard.commands.context import open_cordons, open_inventory
+    from gpuguard.inventory.ranges import fold
+
+    try:
+        known = open_cordons(open_inventory()).all()
+        return fold([name for name, one in known.items() if one.standing]) or None
+    except GpuguardError as error:
+        return f"unknown: {error.message}" if _inventory() else None
 
 
 def _version(package: str) -> str | None:

@@ -14,6 +14,7 @@ from gpuguard.inventory.importers.kinds import Kind
 
 if TYPE_CHECKING:
     from gpuguard.inventory.load import Loaded
+    from gpuguard.model.inventory import Inventory
 
 app = new_app(
     "Show, check, make or import the inventory.",
@@ -42,9 +43,9 @@ def show(
 
     inventory = _load(_path()).inventory
     chosen = select_hosts(inventory, hosts or (), exclude or ())
-    print_listing(
-        Listing("gpuguard.inventory.hosts/1", [host.to_dict() for host in chosen], _COLUMNS), output
-    )
+    known = _cordons(inventory)
+    items = [{**host.to_dict(), **known.get(host.name, _NO_CORDON)} for host in chosen]
+    print_listing(Listing("gpuguard.inventory.hosts/1", items, _COLUMNS), output)
 
 
 @app.command("check")
@@ -120,6 +121,32 @@ def schema() -> None:
     sys.stdout.write(shipped_schema())
 
 
+_NO_CORDON: dict[str, Any] = {"cordons": [], "cordons_seen_at": None}
+
+
+def _cordons(inventory: "Inventory") -> dict[str, dict[str, Any]]:
+    """Return what is remembered of the hosts' cordons; nobody is asked."""
+    from gpuguard.commands.context import open_cordons
+
+    return {
+        name: {
+            "cordons": [cordon.to_dict() for cordon in known.standing],
+            "cordons_seen_at": known.seen_at,
+        }
+        for name, known in open_cordons(inventory).all().items()
+    }
+
+
+def _cordoned(host: Any) -> str:
+    from gpuguard.commands.text import age
+
+    if not host["cordons"]:
+        return "-"
+    told = "; ".join(f"{one['owner']}: {one['reason'] or 'no reason'}" for one in host["cordons"])
+    seen = host["cordons_seen_at"]
+    return f"{told} ({f'seen {age(seen)} ago' if seen else 'not told to the host yet'})"
+
+
 _COUNTED = ("hosts", "groups", "stores", "policies", "jobs")
 _COLUMNS = (
     Column("HOST", lambda host: host["name"]),
@@ -127,6 +154,7 @@ _COLUMNS = (
     Column("USER", lambda host: host["user"] or "-"),
     Column("GROUPS", lambda host: ",".join(host["groups"]) or "-"),
     Column("POLICY", lambda host: host["policy"]),
+    Column("CORDON", lambda host: _cordoned(host)),
     Column("LABELS", lambda host: _pairs(host["labels"]) or "-"),
 )
 

@@ -33,6 +33,8 @@ COMMANDS: tuple[Row, ...] = (
     ),
     Row("restore", "gpuguard.commands.restore:app", "Bring a job back from a checkpoint."),
     Row("migrate", "gpuguard.commands.migrate:app", "Move a running job to another host."),
+    Row("cordon", "gpuguard.commands.cordon:cordon_app", "Keep new work off hosts."),
+    Row("uncordon", "gpuguard.commands.cordon:uncordon_app", "Lift a cordon of yours."),
     Row("ops", "gpuguard.commands.ops:app", "Look at what was done from here, and how it ended."),
     Row("config", "gpuguard.commands.config:app", "Show the settings and where each comes from."),
     Row(

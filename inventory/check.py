@@ -39,7 +39,7 @@ def check(tree: Tree) -> Document | None:
 
 def _leave_out(data: dict[str, Any], path: Path) -> None:
     """Empty an entry, or remove a key, so that the name of the entry still counts as known."""
-    *above, last = path[: 2 if path[:1] == ("defaults",) else 3]
+    *above, last = path[: 2 if path[:1] in (("defaults",), ("cordon",)) else 3]
     parent: Any = data
     for part in above:
         parent = parent.get(part) if isinstance(parent, dict) else None

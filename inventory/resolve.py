@@ -12,7 +12,7 @@ from gpuguard.inventory.membership import Members
 from gpuguard.inventory.scalars import NAME, VARIABLE
 from gpuguard.inventory.schema import Document
 from gpuguard.inventory.tree import Tree
-from gpuguard.model.inventory import Inventory, JobEntry, Policy, StoreSpec, nearest
+from gpuguard.model.inventory import CordonHook, Inventory, JobEntry, Policy, StoreSpec, nearest
 
 
 def resolve(document: Document, tree: Tree, path: Path) -> Inventory:
@@ -29,6 +29,7 @@ def resolve(document: Document, tree: Tree, path: Path) -> Inventory:
         groups=groups,
         stores={name: StoreSpec(name, store.path) for name, store in document.stores.items()},
         policies={name: Policy(name=name, **_said(it)) for name, it in document.policies.items()},
+        cordon=CordonHook(**{k: tuple(v) for k, v in _said(document.cordon).items()}),
         jobs={name: _job(name, entry, hosts) for name, entry in document.jobs.items()},
     )
 

@@ -127,6 +127,23 @@ class JobEntry(Section):
     user: Word | None = Field(None, description="null: the login user of the host.")
 
 
+Command = Annotated[
+    list[FreeText],
+    BeforeValidator(scalars.command),
+    WithJsonSchema({"type": "array", "items": {"type": ["string", "number", "boolean"]}}),
+]
+
+
+class CordonEntry(Section):
+    """A site's own commands for cordons, run here; {host} and {reason} are filled in."""
+
+    set: Command = Field(default_factory=list, description="Keep new work off {host}.")
+    lift: Command = Field(default_factory=list, description="Let new work come to {host} again.")
+    status: Command = Field(
+        default_factory=list, description="Exit 0: cordoned, 1: not, all else: unknown."
+    )
+
+
 def _entries(model: type[Section]) -> Any:
     entry = Annotated[model, BeforeValidator(_mapping)]  # type: ignore[valid-type]
     return Annotated[dict[str, entry], BeforeValidator(_mapping)]
@@ -138,6 +155,9 @@ class Document(Section):
     version: Annotated[Literal["1"], WithJsonSchema({"const": 1})]
     defaults: Annotated[Settings, BeforeValidator(_mapping)] = Field(
         default_factory=lambda: Settings.model_validate({})
+    )
+    cordon: Annotated[CordonEntry, BeforeValidator(_mapping)] = Field(
+        default_factory=lambda: CordonEntry.model_validate({})
     )
     stores: _entries(StoreEntry) = Field(default_factory=dict)  # type: ignore[valid-type]
     policies: _entries(PolicyEntry) = Field(default_factory=dict)  # type: ignore[valid-type]
@@ -161,6 +181,8 @@ def keys_at(path: tuple[str | int, ...]) -> list[str]:
         return list(Document.model_fields)
     if path == ("defaults",):
         return list(Settings.model_fields)
+    if path == ("cordon",):
+        return list(CordonEntry.model_fields)
     section = _SECTIONS.get(str(path[0]))
     return list(section.model_fields) if section and len(path) == 2 else []
 

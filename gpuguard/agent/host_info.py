@@ -14,6 +14,7 @@ _CRIU_SECONDS = 10.0
 
 def host_info(paths: NodePaths) -> dict[str, Any]:
     """Return the facts of docs/protocol.md for `host.info`; memory in bytes, None for unknown."""
+    from gpuguard.agent.cordons import read_cordons
     from gpuguard.agent.signature import public_key
 
     system, memory = os.uname(), _memory()
@@ -28,6 +29,7 @@ def host_info(paths: NodePaths) -> dict[str, Any]:
         "memory_total": memory.get("MemTotal"),
         "memory_available": memory.get("MemAvailable"),
         "signing_key": public_key(paths.keys),
+        "cordons": read_cordons(paths),
         "at": utc_now(),
     }
 

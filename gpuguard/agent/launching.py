@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 from gpuguard.agent import jobs
 from gpuguard.agent.clock import boot_id, utc_now
+from gpuguard.agent.cordons import require_no_cordon
 from gpuguard.agent.locks import job_lock, read_holder
 from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.supervision import Launch, run_words, start_supervised
@@ -72,6 +73,7 @@ def _written(paths: NodePaths, job: Job) -> Job:
 
 
 def _start(paths: NodePaths, spec: JobSpec, policy: JobPolicy, request_id: str) -> Job:
+    require_no_cordon(paths, os.uname().nodename)
     folder = paths.job(spec.name)
     user = _user(spec.user)
     log = folder / "log"

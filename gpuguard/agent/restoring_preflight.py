@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpuguard.agent import jobs
 from gpuguard.agent import restoring_facts as facts
+from gpuguard.agent.cordons import require_no_cordon
 from gpuguard.agent.criu import require_criu
 from gpuguard.agent.epochs import highest_epoch
 from gpuguard.agent.host_facts import cpu_flags, memory_available
@@ -38,6 +39,7 @@ class Preflight(Step):
         Raises:
             RefusedError: with the whole list of reasons.
         """
+        require_no_cordon(ctx.paths, facts.host_name(ctx))
         require_not_here(ctx)
         version = require_criu(os.uname().release, facts.host_name(ctx))
         _require_store(ctx)

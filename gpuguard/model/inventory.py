@@ -69,6 +69,15 @@ class JobEntry(Record):
 
 
 @dataclass(frozen=True)
+class CordonHook(Record):
+    """A site's own commands for cordons; {host} and {reason} are filled in, no shell reads them."""
+
+    set: tuple[str, ...] = ()
+    lift: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()  # exit 0: cordoned, 1: not, all else: unknown
+
+
+@dataclass(frozen=True)
 class Inventory(Record):
     """Everything one inventory file says, defaults and groups already applied."""
 
@@ -78,6 +87,7 @@ class Inventory(Record):
     stores: dict[str, StoreSpec] = field(default_factory=dict)
     policies: dict[str, Policy] = field(default_factory=dict)
     jobs: dict[str, JobEntry] = field(default_factory=dict)
+    cordon: CordonHook = field(default_factory=CordonHook)
 
     def host(self, name: str) -> Host:
         """Return the host `name`; raise UsageError with the nearest name if there is none."""

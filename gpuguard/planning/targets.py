@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from gpuguard.model.plans import Finding
+from gpuguard.planning.cordons import cordon_problems, cordon_remedy
 from gpuguard.planning.findings import inform, refuse
 from gpuguard.planning.views import FleetView, HostFacts, HostView, JobNeeds, StoreView
 
@@ -25,7 +26,8 @@ def choose_target(
     if wish is not None:
         view = fleet.hosts.get(wish)
         problems = _problems(job, view, needs, store) if view else ["it is not in the inventory"]
-        reasons = tuple(refuse("target-unfit", wish, text, _remedy(wish)) for text in problems)
+        remedy = cordon_remedy(view) or _remedy(wish)
+        reasons = tuple(refuse("target-unfit", wish, text, remedy) for text in problems)
         return Choice(None if reasons else wish, reasons)
     judged = {name: _problems(job, view, needs, store) for name, view in fleet.hosts.items()}
     fit = [name for name, problems in judged.items() if not problems]
@@ -42,8 +44,8 @@ def choose_target(
 def _problems(job: str, view: HostView, needs: JobNeeds, store: StoreView) -> list[str]:
     """Return why this host cannot take the job, one sentence each."""
     if not view.reachable or view.facts is None:
-        return [f"it does not answer: {view.problem}"]
-    problems = _version_problems(view.facts, needs)
+        return [f"it does not answer: {view.problem}", *cordon_problems(view)]
+    problems = [*cordon_problems(view), *_version_problems(view.facts, needs)]
     wanted = needs.memory + _MEMORY_SPARE
     have = view.facts.memory_available or 0
     if have < wanted:

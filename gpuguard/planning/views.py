@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from gpuguard.model.codec import Record
+from gpuguard.model.cordons import Cordon
 from gpuguard.model.jobs import Job, JobPolicy, JobState
 from gpuguard.model.manifests import CheckpointInfo, Manifest
 
@@ -34,6 +35,7 @@ class HostView(Record):
     hint: str | None = None  # the next command, when it is not reachable
     facts: HostFacts | None = None
     jobs: tuple[Job, ...] = ()
+    cordons: tuple[Cordon, ...] = ()  # of a silent host: those that are remembered
 
     def job(self, name: str) -> Job | None:
         """Return the job `name` on this host, None if the host does not know it."""

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from gpuguard.model.codec import Record
+from gpuguard.model.cordons import SITE, Cordon, describe
 from gpuguard.model.inventory import Host, Inventory
 from gpuguard.model.plans import Finding, Level
 from gpuguard.remote.outcome import Outcome
 from gpuguard.remote.session import Session
 from gpuguard.running.desk import Sessions
+from gpuguard.running.site_hook import ask_site
 from gpuguard.running.store_marks import compare_stores
+from gpuguard.state.cordons import SET, CordonBook, Remembered
 
 _DOCTOR_SECONDS = 150.0  # both folders and CRIU may take their own deadlines first
 _SKEW_SECONDS = 2.0
@@ -41,11 +44,18 @@ def examine_hosts(
     pool: Sessions,
     hosts: Sequence[Host],
     clock: Callable[[], float] = time.time,
+    book: CordonBook | None = None,
 ) -> list[HostReport]:
-    """Ask every host side by side, then see whether each store is one and the same for all."""
+    """Ask every host side by side, then see whether each store is one and the same for all.
+
+    `book` tells of the cordons that are remembered of hosts which do not answer.
+    """
     outcomes = pool.map(hosts, lambda host, session: _ask(inventory, session, host, clock))
     shared = compare_stores(pool, _store_users(inventory, outcomes))
-    return [_report(outcomes[host.name], shared.get(host.name, [])) for host in hosts]
+    return [
+        _report(outcomes[host.name], shared.get(host.name, []), remembered_cordons(book, host.name))
+        for host in hosts
+    ]
 
 
 def _store_users(
@@ -64,11 +74,16 @@ def _spoils_store(item: Finding) -> bool:
     return item.level is Level.ERROR and item.code.startswith("store")
 
 
-def _report(outcome: Outcome[list[Finding]], shared: list[Finding]) -> HostReport:
+def _report(
+    outcome: Outcome[list[Finding]], shared: list[Finding], remembered: Remembered
+) -> HostReport:
     name = outcome.host.name
     if outcome.error is not None:
-        return HostReport(name, error={**outcome.error.to_dict(), "host": name})
-    return HostReport(name, (*outcome.get(), *shared))
+        known = tuple(_cordoned(name, cordon) for cordon in remembered.standing)
+        return HostReport(name, known, {**outcome.error.to_dict(), "host": name})
+    unheard = [remembered.ours] if remembered.ours and remembered.wish == SET else []
+    cordoned = [_cordoned(name, cordon) for cordon in unheard]
+    return HostReport(name, (*outcome.get(), *cordoned, *shared))
 
 
 def _ask(
@@ -77,7 +92,26 @@ def _ask(
     found = [check_clock(host, session, clock), check_enrolment(inventory, host, session)]
     stage, store = places(inventory, host)
     answer = session.call("host.doctor", _DOCTOR_SECONDS, stage=stage, store=store)
+    found += check_cordons(inventory, host, session)
     return [*found, *(replace(Finding.from_dict(item), subject=host.name) for item in answer)]
+
+
+def check_cordons(inventory: Inventory, host: Host, session: Session) -> list[Finding]:
+    """Return a warning for each cordon the host itself or the site's own command tells of."""
+    told = session.call("host.info", host.timeout).get("cordons") or ()
+    site = ask_site(inventory.cordon, host.name)
+    return [_cordoned(host.name, one) for one in (*map(Cordon.from_dict, told), *site)]
+
+
+def remembered_cordons(book: CordonBook | None, host: str) -> Remembered:
+    """Return what this operator remembers of the cordons of `host`."""
+    return book.get(host) if book else Remembered()
+
+
+def _cordoned(host: str, cordon: Cordon) -> Finding:
+    text = f"{describe(cordon)}; no restore, move or new job goes there"
+    remedy = f"gpuguard uncordon {host}" if cordon.owner != SITE else "the site's own tool"
+    return Finding(Level.WARNING, "cordoned", host, text, remedy)
 
 
 def places(inventory: Inventory, host: Host) -> tuple[str, str | None]:

@@ -8,6 +8,7 @@ from gpuguard.model.jobs import Job
 from gpuguard.planning.views import FleetView, HostFacts, HostView
 from gpuguard.remote.outcome import Outcome
 from gpuguard.remote.session import Session
+from gpuguard.running.cordons import book_of, sight
 from gpuguard.running.desk import Desk
 from gpuguard.running.enrolling import enrol
 
@@ -29,7 +30,7 @@ def locate(
     views: dict[str, HostView] = {}
 
     def arrive(host: Host, outcome: Outcome[HostView]) -> None:
-        views[host.name] = _view(host, outcome)
+        views[host.name] = _view(desk, host, outcome)
         if on_host is not None:
             on_host(views[host.name])
 
@@ -40,21 +41,24 @@ def locate(
 def _ask(desk: Desk, host: Host, session: Session, facts: bool) -> HostView:
     try:
         jobs = tuple(Job.from_dict(item) for item in session.call("jobs.list"))
-        known = HostFacts.from_dict(session.call("host.info")) if facts else None
+        said = session.call("host.info") if facts else {}
+        known = HostFacts.from_dict(said) if facts else None
+        cordons = sight(desk, host, session, said.get("cordons") or ()) if facts else ()
     except ValueError as error:
         raise GpuguardError(f"{host.name}: the agent's answer makes no sense: {error}") from error
     if known is None:
         return HostView(host.name, True, jobs=jobs)
     if known.signing_key:
         enrol(desk.folder, host.name, known.signing_key)
-    return HostView(host.name, True, facts=known, jobs=jobs)
+    return HostView(host.name, True, facts=known, jobs=jobs, cordons=cordons)
 
 
-def _view(host: Host, outcome: Outcome[HostView]) -> HostView:
+def _view(desk: Desk, host: Host, outcome: Outcome[HostView]) -> HostView:
     if outcome.error is None:
         return outcome.get()
     problem = _without_host(host.name, outcome.error.message)
-    return HostView(host.name, False, problem=problem, hint=outcome.error.hint)
+    standing = book_of(desk).get(host.name).standing
+    return HostView(host.name, False, problem=problem, hint=outcome.error.hint, cordons=standing)
 
 
 def _without_host(name: str, message: str) -> str:

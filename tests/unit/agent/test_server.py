@@ -49,6 +49,7 @@ def test_host_info_has_every_fact_of_the_protocol(agent: Agent, root: Path) -> N
         "memory_total",
         "memory_available",
         "signing_key",
+        "cordons",
         "at",
     }
     assert info["memory_total"] > info["memory_available"] > 0

@@ -39,9 +39,9 @@ def call(*words: object) -> int:
 def test_show_prints_the_chosen_hosts(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("inventory", "show", "-i", fleet, "@train", "here", "-x", "gpu2") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "HOST  ADDRESS       USER  GROUPS  POLICY   LABELS",
-        "gpu1  gpu1:22       ops   train   default  rack=01",
-        "here  this machine  -     -       default  -",
+        "HOST  ADDRESS       USER  GROUPS  POLICY   CORDON  LABELS",
+        "gpu1  gpu1:22       ops   train   default  -       rack=01",
+        "here  this machine  -     -       default  -       -",
     ]
 
 

@@ -27,6 +27,7 @@ def test_the_schema_names_every_section_and_forbids_others() -> None:
     assert set(schema["properties"]) == {
         "version",
         "defaults",
+        "cordon",
         "stores",
         "policies",
         "groups",

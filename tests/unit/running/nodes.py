@@ -87,6 +87,7 @@ class Node:
             "memory_total": 8 << 30,
             "memory_available": 4 << 30,
             "signing_key": None,
+            "cordons": [],
         }
 
     def passed(self, point: str) -> None:
@@ -257,6 +258,22 @@ class NodeSession:
 
     def _host_info(self) -> Any:
         return self.node.info
+
+    def _cordon_show(self) -> Any:
+        return self.node.info["cordons"]
+
+    def _cordon_set(self, cordon: dict[str, Any]) -> Any:
+        others = [one for one in self.node.info["cordons"] if one["owner"] != cordon["owner"]]
+        self.node.info["cordons"] = [*others, cordon]
+        return self.node.info["cordons"]
+
+    def _cordon_lift(self, owner: str, cordon: str | None = None) -> Any:
+        self.node.info["cordons"] = [
+            one
+            for one in self.node.info["cordons"]
+            if one["owner"] != owner or (cordon and one["id"] != cordon)
+        ]
+        return self.node.info["cordons"]
 
     def _store_list(self, store: str, job: str) -> Any:
         return [info.to_dict() for info in self.node.checkpoints if info.job == job]
