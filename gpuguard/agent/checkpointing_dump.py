@@ -222,6 +222,7 @@ def _leave_record(ctx: Context, stage: Stage, seen: _Seen, seconds: float) -> No
         cpu_flags=cpu_flags(),
         notes=tuple(ctx.facts.get("notes", ())),
         log=job.log,
+        listens=tuple(ctx.facts.get("listens", ())),
     )
     facts.record_path(ctx).write_text(json.dumps(manifest.to_dict()))
     ctx.progress(f"frozen for {stats.frozen:.3f} s, dump took {seconds:.3f} s")

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Callable
 
 from gpuguard.agent import checkpoint_facts as facts
+from gpuguard.agent.build_ids import add_build_ids
 from gpuguard.agent.checkpointing_dump import read_record
 from gpuguard.agent.clock import utc_now
+from gpuguard.agent.epochs import highest_epoch
 from gpuguard.agent.hashing import copy_folder, list_files
 from gpuguard.agent.procedure import Context, Step
 from gpuguard.agent.signature import ensure_key
@@ -22,6 +24,8 @@ from gpuguard.agent.store_write import (
 )
 from gpuguard.checkpoint.naming import partial_name
 from gpuguard.checkpoint.ordering import next_sequence
+from gpuguard.model.errors import RefusedError
+from gpuguard.model.jobs import Job
 from gpuguard.model.manifests import FileHash, Manifest
 
 _REPORT_SECONDS = 0.5
@@ -75,9 +79,11 @@ class Publish(Step):
         """Rename the partial checkpoint into place.
 
         Raises:
+            RefusedError: another host has taken the job over meanwhile.
             GpuguardError: the store refuses.
         """
         partial = _partial(ctx)
+        _require_newest(ctx, partial.parent)
         final = partial.parent / facts.checkpoint_id(ctx)
         try:
             publish_partial(partial, facts.checkpoint_id(ctx))
@@ -97,6 +103,21 @@ class Publish(Step):
         facts.thaw(ctx)
 
 
+def _require_newest(ctx: Context, folder: Path) -> None:
+    """A claim that comes after this look makes the checkpoint outdated: it says what it knew."""
+    if (folder / facts.checkpoint_id(ctx)).exists():
+        return  # published before we were cut off
+    job = Job.from_dict(ctx.facts["job"])
+    top = highest_epoch(folder)
+    if top is not None and top.epoch > max(1, job.epoch):
+        raise RefusedError(
+            f"{top.host} has taken job {job.spec.name} over (epoch {top.epoch}, since {top.at}): "
+            f"this copy is outdated and its checkpoint does not count",
+            f"gpuguard jobs show {job.spec.name}",
+            {"holder": top.to_dict()},
+        )
+
+
 def _partial(ctx: Context) -> Path:
     return Path(facts.store_of(ctx)) / facts.job_name(ctx) / partial_name(facts.checkpoint_id(ctx))
 
@@ -111,6 +132,7 @@ def _complete(ctx: Context, hashes: tuple[FileHash, ...], seconds: float) -> Man
         sequence=next_sequence(listed, record.job.uid),
         files=hashes,
         bytes=sum(item.size for item in hashes),
+        open_files=add_build_ids(record.open_files, facts.root_ref(ctx).pid),
         times=times,
     )
 

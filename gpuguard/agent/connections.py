@@ -34,9 +34,9 @@ def open_connections(pid: int, descriptors: set[str]) -> list[str]:
     inodes = {name[8:-1] for name in descriptors if name.startswith("socket:[")}
     found = []
     for table in ("tcp", "tcp6"):
-        for line in _rows(Path(f"/proc/{pid}/net/{table}")):
+        for line in socket_rows(str(pid), table):
             if line[3] == _ESTABLISHED and line[9] in inodes:
-                found.append(f"{_address(line[1])} -> {_address(line[2])}")
+                found.append(f"{read_address(line[1])} -> {read_address(line[2])}")
     return found
 
 
@@ -61,14 +61,17 @@ def shared_outside(pids: set[int], descriptors: set[str]) -> dict[int, list[str]
     return found
 
 
-def _rows(table: Path) -> list[list[str]]:
+def socket_rows(pid: str, table: str) -> list[list[str]]:
+    """Return the rows of /proc/PID/net/TABLE, split into fields; none where there is no table."""
     try:
-        return [line.split() for line in table.read_text().splitlines()[1:]]
+        lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()
     except FileNotFoundError:
         return []  # no IPv6 here
+    return [line.split() for line in lines[1:]]
 
 
-def _address(text: str) -> str:
+def read_address(text: str) -> str:
+    """Return an address of such a row as `address:port`."""
     host, _, port = text.partition(":")
     words = [host[at : at + 8] for at in range(0, len(host), 8)]
     packed = b"".join(struct.pack("=I", int(word, 16)) for word in words)

@@ -26,6 +26,7 @@ class SeenFile:
     record: OpenFile
     source: str
     opened: bool  # through a descriptor, or shared and writable: it must travel with the job
+    links: int = 1  # names it has in the file system
 
 
 def read_open_files(pids: Iterable[int]) -> list[SeenFile]:
@@ -97,14 +98,15 @@ def _descriptor(pid: int, name: str) -> Optional[SeenFile]:
     link = f"/proc/{pid}/fd/{name}"
     try:
         path, status = os.readlink(link), os.stat(link)
-        flags = _flags(pid, name)
+        flags, locked = _flags(pid, name)
     except OSError:
         return None  # closed meanwhile
     if not path.startswith("/") or path.startswith(_KERNEL_FOLDERS) or flags & _O_PATH:
         return None
     writable = flags & os.O_ACCMODE != os.O_RDONLY
     access = (writable, writable and bool(flags & os.O_APPEND), False)
-    return _seen(path, status, access, link)
+    found = _seen(path, status, access, link)
+    return replace(found, record=replace(found.record, locked=True)) if found and locked else found
 
 
 def _mapping(pid: int, line: list[str]) -> Optional[SeenFile]:
@@ -138,7 +140,7 @@ def _seen(
         uid=status.st_uid,
         gid=status.st_gid,
     )
-    return SeenFile(record, source, opened=writable or not mapped)
+    return SeenFile(record, source, opened=writable or not mapped, links=status.st_nlink)
 
 
 def _merge(one: SeenFile, two: SeenFile) -> SeenFile:
@@ -148,9 +150,10 @@ def _merge(one: SeenFile, two: SeenFile) -> SeenFile:
         writable=bool(writers),
         append=bool(writers) and all(item.append for item in writers),
         mapped=one.record.mapped or two.record.mapped,
+        locked=one.record.locked or two.record.locked,
     )
     best = one if one.opened else two
-    return SeenFile(record, best.source, one.opened or two.opened)
+    return SeenFile(record, best.source, one.opened or two.opened, best.links)
 
 
 def _file_maps(maps: str) -> Iterator[list[str]]:
@@ -166,11 +169,11 @@ def _file_maps(maps: str) -> Iterator[list[str]]:
             yield parts
 
 
-def _flags(pid: int, name: str) -> int:
-    for line in Path(f"/proc/{pid}/fdinfo/{name}").read_text().splitlines():
-        if line.startswith("flags:"):
-            return int(line.split()[1], 8)
-    return 0
+def _flags(pid: int, name: str) -> tuple[int, bool]:
+    """Return how a descriptor was opened, and whether a file lock is held through it."""
+    lines = Path(f"/proc/{pid}/fdinfo/{name}").read_text().splitlines()
+    flags = next((int(line.split()[1], 8) for line in lines if line.startswith("flags:")), 0)
+    return flags, any(line.startswith("lock:") for line in lines)
 
 
 def _must_travel(item: SeenFile) -> bool:

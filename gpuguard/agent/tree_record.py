@@ -28,6 +28,7 @@ class Task:
     resident: int  # bytes
     private: int  # bytes of anonymous memory
     switches: int  # context switches so far
+    uid: Optional[int] = None
 
     @property
     def stopped(self) -> bool:
@@ -60,6 +61,7 @@ def read_task(pid: int) -> Optional[Task]:
         private=_bytes(fields.get("RssAnon")),
         switches=int(fields.get("voluntary_ctxt_switches", "0"))
         + int(fields.get("nonvoluntary_ctxt_switches", "0")),
+        uid=int(fields["Uid"].split()[1]),
     )
 
 
@@ -97,6 +99,7 @@ def record_tree(tasks: Iterable[Task]) -> tuple[ProcessRecord, ...]:
             cwd=_link(task.pid, "cwd"),
             exe=_link(task.pid, "exe"),
             resident=task.resident,
+            uid=task.uid,
         )
         for task in listed
     )
@@ -122,6 +125,14 @@ def real_user(pid: int) -> int:
         OSError: the process is gone.
     """
     return os.stat(f"/proc/{pid}").st_uid
+
+
+def differs(kind: str, one: str, two: str) -> bool:
+    """Tell whether two processes live in different namespaces of a kind, such as mnt."""
+    try:
+        return os.readlink(f"/proc/{one}/ns/{kind}") != os.readlink(f"/proc/{two}/ns/{kind}")
+    except OSError:
+        return False  # ended meanwhile, or a kernel without this kind
 
 
 def _pids() -> list[int]:

@@ -33,6 +33,8 @@ class OpenFile(Record):
     captured: Optional[str] = None  # path below the checkpoint's folder; None: not copied
     uid: int = 0
     gid: int = 0
+    locked: bool = False
+    build_id: Optional[str] = None  # of a program or library, hexadecimal; None: it has none
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class ProcessRecord(Record):
     cwd: str
     exe: str
     resident: int  # bytes
+    uid: Optional[int] = None  # None: not recorded
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Manifest(Record):
     parent: Optional[str] = None
     format: int = FORMAT_VERSION
     log: Optional[str] = None
+    listens: tuple[str, ...] = ()  # "tcp 0.0.0.0:29500": what must be free where it comes back
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,6 @@ class CheckpointInfo(Record):
     durable: Optional[str]
     bytes: int
     path: str
-    state: str  # durable | partial | broken
+    state: str  # durable | partial | broken | outdated
     problem: Optional[str] = None
     notes: tuple[str, ...] = field(default_factory=tuple)
