@@ -33,7 +33,11 @@ def read_inventory(path: Path) -> Loaded:
     from gpuguard.inventory.findings import find
 
     text = read_text(path, "make one: gpuguard inventory init")
-    inventory = parse_inventory(text, path)
+    try:
+        inventory = parse_inventory(text, path)
+    except UsageError as error:
+        error.hint = error.hint or f"correct it, then: gpuguard inventory check {path}"
+        raise
     return Loaded(inventory, find(inventory))
 
 
@@ -50,5 +54,5 @@ def parse_inventory(text: str, path: Path) -> Inventory:
     document = check(tree)
     inventory = resolve(document, tree, path.absolute()) if document else None
     if tree.problems or inventory is None:
-        refuse(str(path), tree.problems, f"correct it, then: gpuguard inventory check {path}")
+        refuse(str(path), tree.problems)
     return inventory

@@ -10,6 +10,7 @@ from gpuguard.agent.hashing import hash_files
 from gpuguard.agent.signature import check_signature
 from gpuguard.agent.store import check_shape, checkpoint_folder, job_uid, read_manifest_bytes
 from gpuguard.checkpoint.manifest_checks import SIGNATURE, finding
+from gpuguard.model.errors import UsageError
 from gpuguard.model.manifests import FileHash, Manifest
 from gpuguard.model.plans import Finding
 
@@ -22,8 +23,14 @@ def verify_checkpoint(
     """Return everything that is wrong with a checkpoint; an empty list means verified.
 
     `allowed_signers` is the text of the operator's file, see ssh-keygen(1).
+
+    Raises:
+        UsageError: the store does not hold it.
     """
     folder = checkpoint_folder(store, job, checkpoint)
+    if not os.path.lexists(folder):
+        hint = f"gpuguard checkpoints list {job} shows what there is"
+        raise UsageError(f"the store {store} holds no checkpoint {checkpoint} of {job}", hint)
     _, found = examine_folder(folder, job, allowed_signers, report, job_uid(folder.parent))
     return found
 

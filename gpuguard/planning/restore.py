@@ -5,6 +5,7 @@ from gpuguard.model.manifests import CheckpointInfo, Manifest
 from gpuguard.model.plans import Confirm, Finding, Plan
 from gpuguard.planning.fencing import fence
 from gpuguard.planning.findings import refuse, warn
+from gpuguard.planning.placing import running_place
 from gpuguard.planning.requests import RestoreRequest
 from gpuguard.planning.targets import choose_target
 from gpuguard.planning.views import EpochHolder, FleetView, JobNeeds, StoreView
@@ -71,6 +72,8 @@ def plan_restore(
 ) -> Plan:
     """Return the plan of a restore at the time `at` (ISO 8601); findings refuse it."""
     info, findings = choose_checkpoint(request, store)
+    if info is None and _nobody_knows(request.job, fleet, store):
+        _, findings = running_place(request.job, fleet)
     if info is None or store.manifest is None:
         return _plan(request, plan_id, findings or [_no_manifest(request, store)])
     holder = holder_of(store, info)
@@ -123,6 +126,11 @@ def _plan(
         Confirm.YES_NO,
         params=params or {"target": target, "checkpoint": chosen, "frozen": info and info.frozen},
     )
+
+
+def _nobody_knows(job: str, fleet: FleetView, store: StoreView) -> bool:
+    asked_all = not fleet.unreachable()
+    return asked_all and not (fleet.places(job) or store.checkpoints or store.holder)
 
 
 def _none_durable(store: StoreView) -> str:
