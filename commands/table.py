@@ -35,6 +35,7 @@ COMMANDS: tuple[Row, ...] = (
     Row("migrate", "gpuguard.commands.migrate:app", "Move a running job to another host."),
     Row("cordon", "gpuguard.commands.cordon:cordon_app", "Keep new work off hosts."),
     Row("uncordon", "gpuguard.commands.cordon:uncordon_app", "Lift a cordon of yours."),
+    Row("xid", "gpuguard.commands.xid:app", "Explain a GPU fault, or read a kernel log."),
     Row("ops", "gpuguard.commands.ops:app", "Look at what was done from here, and how it ended."),
     Row("config", "gpuguard.commands.config:app", "Show the settings and where each comes from."),
     Row(
