@@ -27,7 +27,8 @@ def adopt_job(paths: NodePaths, spec: JobSpec, policy: JobPolicy, pid: int) -> J
     with job_lock(paths, spec.name, "jobs.adopt"):
         root = processes.stat(pid)
         if root is None or root.ended:
-            raise UsageError(f"there is no process {pid} on this node")
+            hint = "look for its pid there, as that host numbers it: ps -ef"
+            raise UsageError(f"there is no process {pid} on this node", hint)
         known = _same(paths, spec, root)
         if known is not None:
             return known

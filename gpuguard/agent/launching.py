@@ -124,7 +124,8 @@ def _user(name: Optional[str]) -> pwd.struct_passwd:
     try:
         return pwd.getpwnam(wanted) if wanted else pwd.getpwuid(os.getuid())
     except KeyError:
-        raise UsageError(f"there is no user {wanted!r} on this node") from None
+        hint = "correct --user, or make the user with the same number on every host: useradd"
+        raise UsageError(f"there is no user {wanted!r} on this node", hint) from None
 
 
 def _environment(user: pwd.struct_passwd) -> dict[str, str]:

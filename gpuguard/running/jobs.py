@@ -45,9 +45,7 @@ def launch(desk: Desk, wish: Launch) -> tuple[str, Job]:
     host = desk.inventory.host(_host_of(desk, wish))
     spec = _spec(desk, wish, host)
     policy = job_policy(desk.inventory, spec.policy_name, host)
-    fleet = locate(desk)
-    _require_answer(fleet, host.name)
-    _refuse_taken(fleet, spec.name)
+    _refuse_taken(locate(desk), spec.name)
     session = desk.session(host.name)
     if policy.store:
         _refuse_kept(desk, session, policy.store, host.name, spec.name)
@@ -149,12 +147,6 @@ def _spec(desk: Desk, wish: Launch, host: Host) -> JobSpec:
         user=wish.user or (entry.user if entry else None),
         policy_name=wish.policy or (entry.policy if entry else host.policy),
     )
-
-
-def _require_answer(fleet: FleetView, host: str) -> None:
-    view = fleet.hosts[host]
-    if not view.reachable:
-        raise UnreachableError(f"{host}: {view.problem}", view.hint)
 
 
 def _refuse_taken(fleet: FleetView, name: str) -> None:
