@@ -1,12 +1,15 @@
 """What the steps of a checkpoint tell each other, and the next process after a crash."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gpuguard.agent.fencing import superseded
+from gpuguard.agent.jobs import save_job
 from gpuguard.agent.procedure import Context
 from gpuguard.agent.stage import Stage
-from gpuguard.agent.tree_control import resume_tree
-from gpuguard.model.jobs import ProcessRef
+from gpuguard.agent.tree_control import end_tree, resume_tree
+from gpuguard.model.jobs import Job, JobState, ProcessRef
 
 RUN = "run"
 STOP = "stop"
@@ -58,7 +61,22 @@ def thaw(ctx: Context) -> None:
     root: Any = ctx.facts.get("root")
     if root is None or not ctx.alive(root):
         return  # nothing was touched yet, or the job has ended by itself
+    if stays_stopped(ctx) and end_if_superseded(ctx):
+        return
     resume_tree(ProcessRef.from_dict(root), ctx.facts.get("was_stopped", []), RESUME_SECONDS)
+
+
+def end_if_superseded(ctx: Context) -> bool:
+    """End the stopped copy instead of letting it go on if another host has taken the job over."""
+    job = Job.from_dict(ctx.facts["job"])
+    newer = superseded(job)
+    if newer is None:
+        return False
+    ctx.record(f"it does not go on: {newer.host} holds epoch {newer.epoch} since {newer.at}")
+    end_tree(root_ref(ctx), RESUME_SECONDS)
+    note = f"stopped: {newer.host} took the job over while it was held here"
+    save_job(ctx.paths, replace(job, state=JobState.STALE, note=note))
+    return True
 
 
 def clear_stage(ctx: Context) -> None:

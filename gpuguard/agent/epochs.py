@@ -1,5 +1,6 @@
 """The epochs of a job in its store: who made the highest one holds the job."""
 
+import contextlib
 import json
 import os
 import tempfile
@@ -7,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
+from gpuguard.agent.clock import utc_now
+from gpuguard.agent.disk import write_json
 from gpuguard.agent.hashing import sync_path
 from gpuguard.model.codec import Record
-from gpuguard.model.errors import GpuguardError, RefusedError
+from gpuguard.model.errors import BusyError, GpuguardError, RefusedError
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,9 @@ class EpochRecord(Record):
     uid: str
     procedure: str
     at: str  # UTC, ISO 8601
+    asked_by: str = ""
+    checkpoint: Optional[str] = None  # what the job was restored from
+    sequence: Optional[int] = None  # the newest one the store held then; later ones are strays
 
 
 def highest_epoch(job_folder: Path) -> Optional[EpochRecord]:
@@ -42,7 +48,8 @@ def claim_epoch(job_folder: Path, record: EpochRecord) -> None:
     Asked again with the same procedure it does nothing, so that it can be carried on after a crash.
 
     Raises:
-        RefusedError: another procedure holds this epoch or a higher one.
+        BusyError: another procedure was faster; the message names it.
+        RefusedError: a higher epoch is held already.
         GpuguardError: the store cannot be written.
     """
     folder = job_folder / "epochs"
@@ -76,11 +83,42 @@ def _link(folder: Path, record: EpochRecord) -> None:
 def _check_own(folder: Path, record: EpochRecord) -> None:
     held = _read(folder / str(record.epoch))
     if (held.procedure, held.host, held.uid) != (record.procedure, record.host, record.uid):
-        raise RefusedError(
-            f"epoch {record.epoch} of the job was claimed by {held.host} at {held.at}",
-            "ask where the job runs (gpuguard jobs list) before restoring it again",
-            {"holder": held.to_dict()},
-        )
+        raise taken(held)
+
+
+def taken(held: EpochRecord) -> BusyError:
+    """Return the error that names who took the job over, and since when."""
+    who = f" ({held.procedure}{' of ' + held.asked_by if held.asked_by else ''})"
+    return BusyError(
+        f"{held.host} holds the job since {held.at}: epoch {held.epoch} was claimed by it{who}",
+        "ask where the job runs (gpuguard jobs list) before restoring it again",
+        {"holder": held.to_dict()},
+    )
+
+
+def read_claims(job_folder: Path) -> list[EpochRecord]:
+    """Return every readable epoch record; raises GpuguardError if there can be no look at all."""
+    folder = job_folder / "epochs"
+    found = []
+    for name in filter(str.isdigit, _names(folder)):
+        with contextlib.suppress(GpuguardError):
+            found.append(_read(folder / name))
+    return found
+
+
+def void_epoch(job_folder: Path, epoch: int, procedure: str) -> None:
+    """Write beside the claim of `procedure` that its copy was ended before it ever ran.
+
+    Does nothing if the claim was never made. Raises OSError, GpuguardError.
+    """
+    claim = job_folder / "epochs" / str(epoch)
+    if claim.exists() and _read(claim).procedure == procedure:
+        write_json(claim.with_name(f"{epoch}.void"), {"procedure": procedure, "at": utc_now()})
+
+
+def is_void(job_folder: Path, epoch: int) -> bool:
+    """Tell whether the copy of this epoch is known to have been ended before it ran."""
+    return (job_folder / "epochs" / f"{epoch}.void").exists()
 
 
 def _read(path: Path) -> EpochRecord:

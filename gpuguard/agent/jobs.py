@@ -12,6 +12,7 @@ from gpuguard.agent import processes
 from gpuguard.agent.clock import boot_id
 from gpuguard.agent.disk import read_json, write_json
 from gpuguard.agent.jobstatus import JobStatus, read_status
+from gpuguard.agent.locks import is_locked, read_holder
 from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.supervision import find_supervisor, host_ref
 from gpuguard.model.errors import GpuguardError, UsageError
@@ -22,7 +23,13 @@ ENDED = (JobState.EXITED, JobState.LOST, JobState.MOVED, JobState.STALE)
 
 def load_job(paths: NodePaths, name: str) -> Job:
     """Return the job as the node sees it now; raises UsageError if there is none of that name."""
-    return observe(paths, stored_job(paths, name))
+    seen = observe(paths, stored_job(paths, name))
+    return dataclasses.replace(seen, held_by=_procedure_at_work(paths.job(name) / "lock"))
+
+
+def _procedure_at_work(lock: Path) -> Optional[dict[str, Any]]:
+    holder = read_holder(lock) if is_locked(lock) else {}
+    return holder if holder.get("procedure") else None
 
 
 def stored_job(paths: NodePaths, name: str) -> Job:
@@ -45,7 +52,8 @@ def save_job(paths: NodePaths, job: Job, request_id: Optional[str] = None) -> No
     path = paths.job(job.spec.name) / "job.json"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     made_by = request_id or request_of(paths, job.spec.name)
-    write_json(path, {**job.to_dict(), "request_id": made_by})
+    kept = dataclasses.replace(job, held_by=None)  # true only for the moment it was seen
+    write_json(path, {**kept.to_dict(), "request_id": made_by})
 
 
 def request_of(paths: NodePaths, name: str) -> Optional[str]:

@@ -78,10 +78,11 @@ def busy(job: str, holder: dict[str, Any]) -> BusyError:
     """Return the error that names who holds the job, and since when."""
     words = (holder.get("kind"), holder.get("procedure"))
     who = " ".join(str(word) for word in words if word) or "another run"
+    asked_by = f" of {holder['asked_by']}" if holder.get("asked_by") else ""
     since = holder.get("since") or "an unknown time"
-    hint = f"see what it does: gpuguard ops show {words[1]}" if words[1] else None
+    hint = f"see how far it is: gpuguard jobs show {job}" if words[1] else None
     return BusyError(
-        f"job {job} is held by {who} since {since}",
+        f"job {job} is held by {who}{asked_by} since {since}",
         hint or "try again in a moment",
         {"holder": holder},
     )

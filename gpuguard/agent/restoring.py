@@ -2,7 +2,8 @@
 
 from gpuguard.agent.checkpointing_hand import GpuPlace
 from gpuguard.agent.procedure import Procedure
-from gpuguard.agent.restoring_files import Fence, Files, Verify
+from gpuguard.agent.restoring_fence import Fence
+from gpuguard.agent.restoring_files import Files, Verify
 from gpuguard.agent.restoring_preflight import Preflight
 from gpuguard.agent.restoring_run import Claim, Go, Hold, Prove, Restore
 

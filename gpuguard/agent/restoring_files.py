@@ -1,10 +1,10 @@
-"""Prove that the old copy is gone, verify the checkpoint, and put the job's files in place."""
+"""Verify the checkpoint, and put the job's files in place."""
 
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Optional
+from typing import Optional
 
 from gpuguard.agent import restoring_facts as facts
 from gpuguard.agent.procedure import Context, Step
@@ -24,35 +24,6 @@ from gpuguard.model.manifests import Manifest, OpenFile
 
 _REPORT_SECONDS = 0.5
 _DELETED = " (deleted)"
-_HANDOVER = "handover"  # a proof that comes only with the word to go on
-
-
-class Fence(Step):
-    """Unreachable is not dead: without proof that the old copy is gone nothing starts."""
-
-    name = "fence"
-
-    def do(self, ctx: Context) -> None:
-        """Record the proof.
-
-        Raises:
-            RefusedError: there is none.
-        """
-        holder, host = ctx.facts["holder"], facts.host_name(ctx)
-        proof: dict[str, Any] = ctx.params.get("proof") or {}
-        handover = proof.get("kind") == _HANDOVER
-        if holder == host:
-            ctx.record("the job was here, and is seen gone", fence="gone-here")
-        elif proof.get("kind") and proof.get("host") == holder and not handover:
-            ctx.record(f"{holder}: {proof.get('text') or proof['kind']}", fence=proof)
-        elif ctx.params.get("hold"):
-            ctx.record(f"{holder} gives the job away before it may go on", fence="handover")
-        else:
-            name = facts.job_name(ctx)
-            raise RefusedError(
-                f"{holder} holds job {name} and nothing proves that its copy there is gone",
-                f"see gpuguard restore {name} --help for what counts as proof",
-            )
 
 
 class Verify(Step):

@@ -11,9 +11,11 @@ from gpuguard.agent.criu import restore_command
 from gpuguard.agent.criu_failure import FailedRun, explain_failure
 from gpuguard.agent.criu_log import trim_log
 from gpuguard.agent.disk import read_json, write_json, write_synced
-from gpuguard.agent.epochs import EpochRecord, claim_epoch
+from gpuguard.agent.epochs import EpochRecord, claim_epoch, void_epoch
 from gpuguard.agent.procedure import Context, Step
 from gpuguard.agent.processes import alive, wait_gone
+from gpuguard.agent.restoring_fence import leave_attempt
+from gpuguard.agent.store import list_checkpoints
 from gpuguard.agent.supervision import (
     Launch,
     end_supervised,
@@ -24,8 +26,9 @@ from gpuguard.agent.supervision import (
 from gpuguard.agent.tree_control import prove_running, resume_tree, stop_problems
 from gpuguard.agent.tree_record import Task, read_tree
 from gpuguard.checkpoint.limits import restore_seconds
+from gpuguard.checkpoint.ordering import PARTIAL
 from gpuguard.checkpoint.restart_pids import first_free_pid
-from gpuguard.model.errors import GpuguardError
+from gpuguard.model.errors import GpuguardError, RefusedError
 from gpuguard.model.jobs import Job, JobState, ProcessRef
 from gpuguard.model.manifests import Manifest
 
@@ -78,6 +81,7 @@ class Restore(Step):
             if ref is not None and alive(ref):
                 _end(ref)
         _put_back(folder, ctx.facts.get("before") or {})
+        _void_claim(ctx)
 
 
 class Hold(Step):
@@ -116,7 +120,8 @@ class Claim(Step):
         """Claim the epoch exclusively.
 
         Raises:
-            RefusedError: another host was faster.
+            BusyError: another host was faster.
+            RefusedError: the old copy has shown that it lives.
             GpuguardError: the restored copy has vanished, or the store refuses.
         """
         problems = stop_problems(facts.root_ref(ctx))
@@ -124,8 +129,33 @@ class Claim(Step):
             raise GpuguardError("the restored job is not held any more: " + "; ".join(problems))
         uid = facts.verified_manifest(ctx).job.uid
         epoch, host = int(ctx.facts["epoch"]), facts.host_name(ctx)
-        record = EpochRecord(epoch, host, uid, ctx.request.id, utc_now())
-        claim_epoch(facts.source_folder(ctx).parent, record)
+        folder = facts.source_folder(ctx)
+        record = EpochRecord(
+            epoch,
+            host,
+            uid,
+            ctx.request.id,
+            utc_now(),
+            asked_by=ctx.request.asked_by,
+            checkpoint=folder.name,
+            sequence=_require_silence(ctx, folder.parent),
+        )
+        claim_epoch(folder.parent, record)
+
+
+def _require_silence(ctx: Context, folder: Path) -> int:
+    """Return the number of the newest checkpoint, which must not have come since the plan."""
+    listed = list_checkpoints(str(ctx.params["store"]), folder.name)
+    numbers = [info.sequence for info in listed if info.state != PARTIAL]
+    seen = ctx.params.get("newest")
+    newest = max(listed, key=lambda info: info.sequence, default=None)
+    if newest and seen is not None and newest.sequence > int(seen) and not ctx.params.get("hold"):
+        raise RefusedError(
+            f"the old copy lives: {newest.host} has written checkpoint {newest.checkpoint} since "
+            "this restore was planned",
+            f"look at {newest.host}, then: gpuguard restore {folder.name}",
+        )
+    return max(numbers, default=0)
 
 
 class Go(Step):
@@ -165,6 +195,15 @@ class Prove(Step):
         _wait_for_moves(ctx, root, before)
         job = jobs.load_job(ctx.paths, facts.job_name(ctx))
         ctx.result.update(job=job.to_dict(), checkpoint=ctx.params["checkpoint"])
+        leave_attempt(ctx)
+
+
+def _void_claim(ctx: Context) -> None:
+    """Say in the store that a claim cut off halfway came to nothing: no proof is needed then."""
+    try:
+        void_epoch(facts.source_folder(ctx).parent, int(ctx.facts["epoch"]), ctx.request.id)
+    except (OSError, GpuguardError) as error:
+        ctx.record(f"a claim in the store may stay, though its copy was ended: {error}")
 
 
 def _criu(ctx: Context, manifest: Manifest) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, Optional
 
-from gpuguard.agent.epochs import highest_epoch
+from gpuguard.agent.epochs import highest_epoch, is_void, read_claims
 from gpuguard.agent.hashing import list_files
 from gpuguard.checkpoint.manifest_checks import (
     MANIFEST,
@@ -18,7 +18,14 @@ from gpuguard.checkpoint.manifest_checks import (
     read_manifest,
 )
 from gpuguard.checkpoint.naming import is_checkpoint_id, is_job_name, partial_id
-from gpuguard.checkpoint.ordering import BROKEN, DURABLE, PARTIAL, newest_first
+from gpuguard.checkpoint.ordering import (
+    BROKEN,
+    DURABLE,
+    PARTIAL,
+    Takeover,
+    mark_outdated,
+    newest_first,
+)
 from gpuguard.model.errors import GpuguardError, UsageError
 from gpuguard.model.manifests import CheckpointInfo, Manifest
 from gpuguard.model.plans import Finding
@@ -104,8 +111,11 @@ def show_checkpoint(store: str, job: str, checkpoint: str) -> dict[str, Any]:
 def read_highest_epoch(store: str, job: str) -> Optional[dict[str, Any]]:
     """Return the highest epoch record of the job in the store, None before the first."""
     require_store(store)
-    record = highest_epoch(job_folder(store, job))
-    return record.to_dict() if record else None
+    folder = job_folder(store, job)
+    record = highest_epoch(folder)
+    if record is None:
+        return None
+    return {**record.to_dict(), "void": is_void(folder, record.epoch)}
 
 
 def job_uid(folder: Path) -> Optional[str]:
@@ -192,7 +202,14 @@ def _list_job(store: str, job: str) -> list[CheckpointInfo]:
         return []
     names = sorted(item.name for item in folder.iterdir())
     kept = [name for name in names if is_checkpoint_id(name) or partial_id(name)]
-    return [describe_checkpoint(folder / name, job) for name in kept]
+    return mark_outdated(
+        [describe_checkpoint(folder / name, job) for name in kept], _takeovers(folder)
+    )
+
+
+def _takeovers(folder: Path) -> list[Takeover]:
+    claims = read_claims(folder)
+    return [Takeover(it.epoch, it.host, it.sequence) for it in claims if it.sequence is not None]
 
 
 def _existing(store: str, job: str, checkpoint: str) -> Path:

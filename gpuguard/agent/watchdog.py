@@ -13,6 +13,7 @@ from typing import Callable, Optional
 from gpuguard.agent import engine, records
 from gpuguard.agent.clock import boot_id
 from gpuguard.agent.disk import write_json
+from gpuguard.agent.fencing import fence_held
 from gpuguard.agent.journal import Journal
 from gpuguard.agent.kinds import find_kind
 from gpuguard.agent.locks import Lock, busy, read_holder, take_lock
@@ -39,8 +40,22 @@ def watch(paths: NodePaths, procedure_id: str, ready: Callable[[], None]) -> int
         return 0
     if not _in_child(lambda: run_procedure(paths, procedure_id)):
         _settle(paths, procedure_id)
+    _fence(paths, procedure_id)
     prune_procedures(paths)
     return 0
+
+
+def _fence(paths: NodePaths, procedure_id: str) -> None:
+    """Stop a stale copy that first contact had to leave alone because we were at work on it."""
+    request = records.read_request(paths.procedure(procedure_id))
+    name = find_kind(request.kind).lock(request)
+    if name is not None and (paths.job(name) / "job.json").exists():
+        _in_child(lambda: _say_fenced(name, fence_held(paths, name)))
+
+
+def _say_fenced(name: str, stopped: bool) -> None:
+    if stopped:
+        write_log(f"job {name}: the copy here was stale and is stopped")
 
 
 def recover(paths: NodePaths, procedure_id: str, ready: Callable[[], None]) -> int:
@@ -108,7 +123,8 @@ def _take_job_lock(paths: NodePaths, folder: Path, wait: float) -> Optional[Lock
         return None
     job = paths.job(name)
     job.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = take_lock(job / "lock", {"procedure": request.id, "kind": request.kind}, wait)
+    holder = {"procedure": request.id, "kind": request.kind, "asked_by": request.asked_by}
+    lock = take_lock(job / "lock", holder, wait)
     if lock is None:
         write_json(folder / records.REFUSED, busy(name, read_holder(job / "lock")).to_dict())
     return lock

@@ -1,6 +1,7 @@
 """Which checkpoint is newer, and which must never be removed."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Optional
 
 from gpuguard.model.manifests import CheckpointInfo
@@ -8,6 +9,33 @@ from gpuguard.model.manifests import CheckpointInfo
 DURABLE = "durable"
 PARTIAL = "partial"
 BROKEN = "broken"
+OUTDATED = "outdated"  # whole, but written by a copy after another host had taken the job over
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """A host took the job over at this epoch, when the store held checkpoints up to `sequence`."""
+
+    epoch: int
+    host: str
+    sequence: int
+
+
+def mark_outdated(
+    infos: Iterable[CheckpointInfo], takeovers: Iterable[Takeover]
+) -> list[CheckpointInfo]:
+    """Return `infos`; durable ones that a left-behind copy wrote later are marked outdated."""
+    known = list(takeovers)
+    return [_marked(info, known) for info in infos]
+
+
+def _marked(info: CheckpointInfo, takeovers: list[Takeover]) -> CheckpointInfo:
+    later = (it for it in takeovers if it.epoch > info.epoch and info.sequence > it.sequence)
+    over = min(later, key=lambda it: it.epoch, default=None)
+    if over is None or info.state != DURABLE:
+        return info
+    text = f"written by the copy on {info.host} after {over.host} had taken the job over"
+    return replace(info, state=OUTDATED, problem=f"{text} (epoch {over.epoch})")
 
 
 def newest_first(infos: Iterable[CheckpointInfo]) -> list[CheckpointInfo]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Optional
+from typing import Any, Optional
 
 from gpuguard.model.codec import Record
 
@@ -77,3 +77,4 @@ class Job(Record):
     processes: int = 0
     policy: JobPolicy = field(default_factory=JobPolicy)
     note: Optional[str] = None  # one sentence on a state that needs one
+    held_by: Optional[dict[str, Any]] = None  # who is at work on it: kind, procedure, since, …

@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent.epochs import EpochRecord, claim_epoch, highest_epoch
-from gpuguard.model.errors import GpuguardError, RefusedError
+from gpuguard.agent.epochs import (
+    EpochRecord,
+    claim_epoch,
+    highest_epoch,
+    is_void,
+    read_claims,
+    void_epoch,
+)
+from gpuguard.model.errors import BusyError, GpuguardError, RefusedError
 
 RECORD = EpochRecord(1, "h1", "uid-1", "restore-1", "2026-11-29T16:00:00Z")
 
@@ -27,7 +34,7 @@ def test_the_same_procedure_may_ask_again(tmp_path: Path) -> None:
 
 def test_another_one_is_refused_and_the_holder_named(tmp_path: Path) -> None:
     claim_epoch(tmp_path, RECORD)
-    with pytest.raises(RefusedError, match="claimed by h1") as caught:
+    with pytest.raises(BusyError, match="h1 holds the job since 2026-11-29T16") as caught:
         claim_epoch(tmp_path, dataclasses.replace(RECORD, host="h2", procedure="restore-2"))
     assert caught.value.details["holder"]["procedure"] == "restore-1"
 
@@ -42,7 +49,7 @@ def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
     def claim(number: int) -> bool:
         try:
             claim_epoch(tmp_path, dataclasses.replace(RECORD, procedure=f"restore-{number}"))
-        except RefusedError:
+        except BusyError:
             return False
         return True
 
@@ -56,3 +63,14 @@ def test_a_torn_record_is_an_error_not_an_epoch(tmp_path: Path) -> None:
     (tmp_path / "epochs/3").write_text("{")
     with pytest.raises(GpuguardError, match="epochs/3"):
         highest_epoch(tmp_path)
+
+
+def test_a_claim_that_came_to_nothing_is_void_and_another_ones_is_not(tmp_path: Path) -> None:
+    void_epoch(tmp_path, 2, "restore-2")
+    assert not is_void(tmp_path, 2)
+    claim_epoch(tmp_path, dataclasses.replace(RECORD, epoch=2, procedure="restore-2"))
+    void_epoch(tmp_path, 2, "restore-3")
+    assert not is_void(tmp_path, 2)
+    void_epoch(tmp_path, 2, "restore-2")
+    assert is_void(tmp_path, 2)
+    assert [claim.epoch for claim in read_claims(tmp_path)] == [2]
