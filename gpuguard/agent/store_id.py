@@ -20,16 +20,28 @@ def recognise_store(paths: NodePaths, store: str) -> None:
         GpuguardError: it is not there.
         OSError: it is full or read-only, and has no id yet.
     """
+    require_same_store(paths, store)
     folder = require_store(store)
-    known = read_json(paths.stores) or {}
-    found = _read_id(folder)
-    if store in known and found != known[store]:
-        raise _strange(paths, store, found)
-    if found is None:
+    if _read_id(folder) is None:
         write_once(folder / _NAME, secrets.token_hex(16) + "\n")
-        found = _read_id(folder)
+    known = read_json(paths.stores) or {}
     if store not in known:
-        write_json(paths.stores, {**known, store: found})
+        write_json(paths.stores, {**known, store: _read_id(folder)})
+
+
+def require_same_store(paths: NodePaths, store: str) -> None:
+    """Check that `store`, if this node has used it before, is the one that was there then.
+
+    Raises:
+        RefusedError: it is another one, most likely because it is not mounted.
+        GpuguardError: it is not there.
+    """
+    known = (read_json(paths.stores) or {}).get(store)
+    if known is None:
+        return
+    found = _read_id(require_store(store))
+    if found != known:
+        raise _strange(paths, store, found)
 
 
 def _read_id(folder: Path) -> Optional[str]:

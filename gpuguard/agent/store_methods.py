@@ -5,7 +5,9 @@ from typing import Any
 
 from gpuguard.agent.arguments import take
 from gpuguard.agent.methods import Emit
+from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.store import list_checkpoints, read_highest_epoch, show_checkpoint
+from gpuguard.agent.store_id import require_same_store
 from gpuguard.agent.store_verify import verify_checkpoint
 from gpuguard.agent.store_write import remove_checkpoint
 from gpuguard.model.manifests import CheckpointInfo
@@ -16,7 +18,7 @@ _REPORT_SECONDS = 0.2
 
 def list_all(params: dict[str, Any], emit: Emit) -> list[CheckpointInfo]:
     """Answer `store.list`."""
-    return list_checkpoints(take(params, "store", str), params.get("job"))
+    return list_checkpoints(_store(params), params.get("job"))
 
 
 def show(params: dict[str, Any], emit: Emit) -> dict[str, Any]:
@@ -45,12 +47,19 @@ def remove(params: dict[str, Any], emit: Emit) -> dict[str, Any]:
 
 def epoch(params: dict[str, Any], emit: Emit) -> Any:
     """Answer `store.epoch`."""
-    return read_highest_epoch(take(params, "store", str), take(params, "job", str))
+    return read_highest_epoch(_store(params), take(params, "job", str))
+
+
+def _store(params: dict[str, Any]) -> str:
+    """Return the store's path; an empty mount point is not asked what it holds."""
+    store: str = take(params, "store", str)
+    require_same_store(NodePaths(), store)
+    return store
 
 
 def _which(params: dict[str, Any]) -> tuple[str, str, str]:
     return (
-        take(params, "store", str),
+        _store(params),
         take(params, "job", str),
         take(params, "checkpoint", str),
     )

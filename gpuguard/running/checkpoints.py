@@ -16,7 +16,7 @@ from gpuguard.running.desk import Desk
 from gpuguard.running.enrolling import allowed_signers
 from gpuguard.running.listing import Seen, code_of, errors_of
 from gpuguard.running.locating import locate
-from gpuguard.running.stores import find_store, seeing_host
+from gpuguard.running.stores import find_store, seeing_host, store_paths
 
 _VERIFY_SECONDS = 6 * 3600.0  # only a limit against waiting for ever; silence ends it much earlier
 
@@ -45,7 +45,7 @@ def list_all(desk: Desk, job: str | None) -> Seen:
     fleet = locate(desk, facts=False)
     items: list[dict[str, Any]] = []
     errors: list[dict[str, Any]] = []
-    for path in _paths(desk, fleet):
+    for path in store_paths(desk, fleet, job) if job else _paths(desk, fleet):
         try:
             items += _list(desk, fleet, path, job)
         except GpuguardError as error:
