@@ -134,9 +134,13 @@ def _compact(value: Any) -> str:
 
 def tables(xid: Path, sxid: Path) -> dict[str, str]:
     """Return what is shipped for the two files of facts, name to text; raises SchemaError."""
-    made = xid_tables(yaml.safe_load(xid.read_text(encoding="utf-8")))
-    made |= sxid_tables(yaml.safe_load(sxid.read_text(encoding="utf-8")))
+    made = xid_tables(_read(xid)) | sxid_tables(_read(sxid))
     return {name: text(content) for name, content in made.items()}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+    return loaded
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ class Lines:
         self._rest = b""
         self._skipping = False
         self._decoder: Optional[codecs.IncrementalDecoder] = None
-        self._begun = False
+        self._mark: Optional[bytes] = b""  # the first two bytes, until they are there
 
     def feed(self, data: bytes) -> bytes:
         """Return whole lines, each with its line feed, as far as `data` completes them."""
@@ -45,7 +45,7 @@ class Lines:
 
     def close(self) -> bytes:
         """Return the last line if no line feed ended it."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest = (self._mark or b"") + self._rest, b""
         ended, self._skipping = self._skipping, False
         return b"\n" if ended else rest + b"\n" if rest else b""
 
@@ -58,8 +58,12 @@ class Lines:
         return cut
 
     def _decoded(self, data: bytes) -> bytes:
-        if not self._begun and data:
-            self._begun = True
+        if self._mark is not None:
+            data = self._mark + data
+            if len(data) < 2:
+                self._mark = data
+                return b""
+            self._mark = None
             if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 self._decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
         if self._decoder is not None:

@@ -62,7 +62,7 @@ def same(key: str, expected: Any, found: Any) -> bool:
     if isinstance(expected, Mapping):
         return isinstance(found, Mapping) and not differences(expected, found)
     if key in SETS:
-        return set(expected) == set(found or ())
+        return bool(set(expected) == set(found or ()))
     if isinstance(expected, bool) or isinstance(found, bool):
         return bool(found) == expected
     return bool(expected == found)
