@@ -1,0 +1,303 @@
+"""A wave: one procedure for each point of a verb, all parked at theirs, struck at once, recovered.
+
+Recovery is what a user would do: the next command, `ops resume` after a killed operator, the
+`restore` that a failed command names.
+"""
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.system.crew import LIVE, Crew, moving
+from tests.system.cutting import Caught, Point, Watcher, agents_of, kill, send
+from tests.system.kit import Ended, until
+from tests.system.points import Verb
+from tests.system.typist import Command
+
+_TRIES = 3
+_PARK_SECONDS = 60.0
+
+
+@dataclass
+class Case:
+    """One strike: what was cut where, and what came of it."""
+
+    verb: Verb
+    victim: str
+    point: Point
+    job: str
+    source: str
+    good: str = ""  # the last durable checkpoint before the strike
+    caught: Caught | None = None
+    command: Command | None = None
+    where: str = ""
+    ended: Ended | None = None
+    operation: dict[str, Any] = field(default_factory=dict)
+    shown: str = ""
+    recovered_by: list[str] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)  # host → state, at the end
+    copies: list[tuple[str, int]] = field(default_factory=list)
+    newest: dict[str, Any] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def outcome(self) -> str:
+        """Return where the job is, in words of the table."""
+        live = [f"runs on the {self._role(host)}" for host, state in self.places.items()
+                if state == "running"]  # fmt: skip
+        if live:
+            return " and ".join(live)
+        newer = self.newest.get("checkpoint") != self.good
+        return "stopped, saved" if newer else "stopped, saved before"
+
+    def _role(self, host: str) -> str:
+        return "source" if host == self.source else "target"
+
+
+Strike = Callable[[Crew, list[Case], str], None]
+
+
+def run_wave(
+    crew: Crew, verb: Verb, victim: str, strike: Strike, points: list[Point]
+) -> list[Case]:
+    """Cut `verb` at every point at once, recover, and look at all there is from outside."""
+    source = crew.busiest()
+    target = next(host for host in crew.sandbox.hosts if host != source)
+    cases = _park(crew, verb, victim, points, (source, target))
+    host = target if verb.on_target else source
+    for case in cases:
+        assert case.caught is not None
+        case.where = case.caught.where
+    strike(crew, cases, host)
+    _await_commands(crew, cases)
+    _recover(crew, cases)
+    _look(crew, cases)
+    return cases
+
+
+def _park(
+    crew: Crew, verb: Verb, victim: str, points: list[Point], hosts: tuple[str, str]
+) -> list[Case]:
+    done: list[Case] = []
+    missing = list(points)
+    for _ in range(_TRIES):
+        taken = {case.job for case in done}
+        jobs = [job for job in crew.ready(len(points), hosts[0]) if job not in taken]
+        cases = [
+            Case(verb, victim, point, job, hosts[0])
+            for point, job in zip(missing, jobs, strict=False)
+        ]
+        _prepare(crew, cases, hosts[0])
+        _begin(crew, cases, hosts)
+        done += [case for case in cases if case.caught and case.caught.parked]
+        reached = {case.point for case in done}
+        missing = [point for point in points if point not in reached]
+        if not missing:
+            return done
+        missed = [case.command for case in cases if case.command and case not in done]
+        told = [f"{ended.code}: {ended.err}" for ended in crew.typist.wait(missed)]
+    raise AssertionError(f"{verb.name}: never caught at {[str(p) for p in missing]}: {told}")
+
+
+def _prepare(crew: Crew, cases: list[Case], source: str) -> None:
+    """Note the last good checkpoint; for a restore, stop the jobs."""
+    if cases[0].verb.name == "restore":
+        with crew.sessions() as sessions:
+            for case in cases:
+                sessions[source].call("jobs.stop", name=case.job, grace=0.0, timeout=30)
+    listed = crew.checkpoints(source)
+    for case in cases:
+        durable = [c["checkpoint"] for c in listed[case.job] if c["state"] == "durable"]
+        assert durable, f"{case.job} has no durable checkpoint: {listed[case.job]}"
+        case.good = durable[0]
+
+
+def _begin(crew: Crew, cases: list[Case], hosts: tuple[str, str]) -> None:
+    source, target = hosts
+    for case in cases:
+        host = target if case.verb.on_target else source
+        case.caught = Caught(case.job, host, case.point)
+    watcher = Watcher(crew.sandbox, [case.caught for case in cases if case.caught])
+    watcher.learn()
+    for case in cases:
+        filled = {"JOB": case.job, "TARGET": target}
+        case.command = crew.typist.start(*(filled.get(word, word) for word in case.verb.words))
+    commands = {case.job: case.command for case in cases if case.command}
+
+    def ended(job: str) -> bool:
+        crew.typist.listen()
+        return commands[job].code is not None
+
+    watcher.park_all(_PARK_SECONDS, ended)
+
+
+def _await_commands(crew: Crew, cases: list[Case]) -> None:
+    commands = [case.command for case in cases if case.command]
+    ended = crew.typist.wait(commands, 180)
+    for case, how in zip(cases, ended, strict=True):
+        case.ended = how
+
+
+def _recover(crew: Crew, cases: list[Case]) -> None:
+    """Do what a user would: resume what was cut off, then restore what is not there."""
+    operations = _operations(crew)
+    cut = [(case, _of(operations, case)) for case in cases if case.ended and case.ended.code < 0]
+    resumed = []
+    for case, operation in cut:
+        word = "abort" if case.victim.endswith("abort") else "resume"
+        case.recovered_by.append(f"ops {word}")
+        resumed.append(crew.typist.start("ops", word, operation["id"], "--yes"))
+    for (case, _), ended in zip(cut, crew.typist.wait(resumed, 180), strict=True):
+        if ended.code not in (0, 1, 5):
+            case.problems.append(f"ops said {ended.code}: {ended.err}")
+    states = crew.states()
+    lost = [case for case in cases if _wants_restore(case, states[case.job])]
+    commands = [crew.typist.start("restore", case.job, "--yes") for case in lost]
+    for case, ended in zip(lost, crew.typist.wait(commands, 180), strict=True):
+        case.recovered_by.append("restore")
+        if ended.code != 0:
+            case.problems.append(f"restore said {ended.code}: {ended.err}")
+
+
+def _wants_restore(case: Case, records: dict[str, dict[str, Any]]) -> bool:
+    if any(record["state"] in LIVE for record in records.values()):
+        return False
+    notes = [str(record["note"] or "") for record in records.values()]
+    stopped = case.verb.name == "checkpoint --stop" and any("on purpose" in n for n in notes)
+    return not stopped
+
+
+def _operations(crew: Crew) -> list[dict[str, Any]]:
+    listed = crew.typist.run("ops", "list", "-n", "200", "-o", "json")
+    assert listed.code == 0, listed.err
+    items: list[dict[str, Any]] = listed.json["items"]
+    return items
+
+
+def _of(operations: list[dict[str, Any]], case: Case) -> dict[str, Any]:
+    verb = case.verb.words[0]
+    return next(op for op in operations if op["verb"] == verb and op["jobs"] == [case.job])
+
+
+def _look(crew: Crew, cases: list[Case]) -> None:
+    operations = _operations(crew)
+    shows = []
+    for case in cases:
+        case.operation = _of(operations, case)
+        shows.append(crew.typist.start("ops", "show", case.operation["id"]))
+    states, copies = crew.states(), crew.copies()
+    for case in cases:
+        case.places = {host: str(r["state"]) for host, r in states[case.job].items()}
+        case.copies = copies[case.job]
+    host = cases[0].source
+    listed = crew.checkpoints(host)
+    newest = {}
+    for case in cases:
+        durable = [c for c in listed[case.job] if c["state"] == "durable"]
+        case.newest = durable[0] if durable else {}
+        if case.good not in [c["checkpoint"] for c in durable]:
+            case.problems.append(f"the last good checkpoint {case.good} is gone")
+        if listed[case.job] and listed[case.job][0]["state"] != "durable":
+            case.problems.append(f"newest is {listed[case.job][0]['state']}")
+        newest[case.job] = str(case.newest.get("checkpoint"))
+    _judge_images(crew, cases, newest, host)
+    _judge_run(crew, cases)
+    for case, ended in zip(cases, crew.typist.wait(shows), strict=True):
+        case.shown = ended.out
+    left = crew.leftovers()
+    if left:
+        cases[0].problems.append(f"left behind by the wave: {left}")
+
+
+def _judge_images(crew: Crew, cases: list[Case], newest: dict[str, str], host: str) -> None:
+    good = {case.job: case.good for case in cases}
+    for chosen in (newest, good):
+        damaged = crew.damaged(host, chosen)
+        for case in cases:
+            if case.job in damaged:
+                case.problems.append(f"{chosen[case.job]} is damaged: {damaged[case.job]}")
+
+
+def _judge_run(crew: Crew, cases: list[Case]) -> None:
+    places = {
+        case.job: host for case in cases for host, state in case.places.items() if state in LIVE
+    }
+    still = moving(crew, places)
+    for case in cases:
+        if case.job in still:
+            case.problems.append("it does not move")
+        host = places.get(case.job)
+        if host is not None:
+            case.problems += crew.chain_findings(case.job, host)
+        expected = 0 if host is None else 1
+        if len(case.copies) != expected or any(h != host for h, _ in case.copies):
+            case.problems.append(f"copies: {case.copies}, hosts say {case.places}")
+        live = [state for state in case.places.values() if state in LIVE]
+        if live not in ([], ["running"]):
+            case.problems.append(f"hosts say {case.places}")
+
+
+# What is struck. Every one gets the parked cases, and lets go on what is not to die.
+
+
+def _let_go(cases: list[Case]) -> None:
+    for case in cases:
+        if case.caught:
+            send(case.caught.runner, signal.SIGCONT)
+
+
+def strike_runner(crew: Crew, cases: list[Case], host: str) -> None:
+    """Kill every runner; its watchdog settles the procedure."""
+    kill(case.caught.runner for case in cases if case.caught)
+
+
+def strike_both(crew: Crew, cases: list[Case], host: str) -> None:
+    """Kill watchdog and runner: nobody on the host is left to settle anything."""
+    for case in cases:
+        if case.caught:
+            kill((case.caught.watchdog, case.caught.runner))
+
+
+def strike_watchdog(crew: Crew, cases: list[Case], host: str) -> None:
+    """Kill the watchdog alone: the runner goes on to the end."""
+    kill(case.caught.watchdog for case in cases if case.caught)
+    _let_go(cases)
+
+
+def strike_agent(crew: Crew, cases: list[Case], host: str) -> None:
+    """Kill every agent on the host, and with it every link to it."""
+    kill(agents_of(crew.sandbox, host))
+    _let_go(cases)
+
+
+def strike_operator(crew: Crew, cases: list[Case], host: str) -> None:
+    """Kill every operator's command; the hosts go on by themselves."""
+    kill(case.command.pid for case in cases if case.command)
+    crew.typist.wait([case.command for case in cases if case.command])
+    _let_go(cases)
+
+
+def strike_power(crew: Crew, cases: list[Case], host: str) -> None:
+    """Pull the plug of the host; it comes back."""
+    crew.sandbox.power(host, "off")
+    time.sleep(0.2)
+    crew.sandbox.power(host, "on")
+
+
+STRIKES: dict[str, Strike] = {
+    "runner": strike_runner,
+    "runner+watchdog": strike_both,
+    "watchdog": strike_watchdog,
+    "agent": strike_agent,
+    "operator": strike_operator,
+    "operator, abort": strike_operator,
+    "power": strike_power,
+}
+
+
+def wait_for_ends(cases: list[Case], seconds: float = 60.0) -> None:
+    """Wait until every struck procedure has a result."""
+    folders = [case.caught.folder for case in cases if case.caught and case.caught.folder]
+    until(lambda: all((f / "result.json").exists() for f in folders), seconds, "the results")
