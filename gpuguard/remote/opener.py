@@ -1,7 +1,6 @@
 """From a host of the inventory to a session with its agent."""
 
 import threading
-from getpass import getuser
 from pathlib import Path
 
 from gpuguard.model.inventory import Host
@@ -9,6 +8,7 @@ from gpuguard.remote.archive import Bundle, make_bundle
 from gpuguard.remote.bootstrap import greet, start_command
 from gpuguard.remote.client import AgentSession, Patience
 from gpuguard.remote.local import open_local
+from gpuguard.remote.person import login_name
 from gpuguard.remote.routes import Routes
 
 
@@ -32,7 +32,7 @@ class Opener:
         bundle = self._take_bundle()
         patience = Patience(call=host.timeout)
         if host.transport == "local":
-            return greet(host, getuser(), open_local(host, bundle), bundle, patience)
+            return greet(host, login_name(), open_local(host, bundle), bundle, patience)
         with self._routes.connect(host) as connection:
             user = connection.route.user
             link = connection.execute(start_command(bundle, _needs_sudo(host, user)))

@@ -1,7 +1,6 @@
 """How to reach a host: what `ssh -G` says (ssh_config(5)), with the inventory's word above it."""
 
 import os
-import pwd
 import re
 import shutil
 import socket
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from gpuguard.model.errors import UsageError
 from gpuguard.model.inventory import Host
+from gpuguard.remote.person import login_name
 
 _WORD = re.compile(r"[A-Za-z0-9_.:%][A-Za-z0-9_.:%-]*")
 _DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
@@ -119,7 +119,7 @@ def _without_ssh(name: str, options: list[str]) -> dict[str, list[str]]:
     return {
         "hostname": [given.get("-o", name).removeprefix("HostName=")],
         "port": [given.get("-p", "22")],
-        "user": [given.get("-l", pwd.getpwuid(os.getuid()).pw_name)],
+        "user": [given.get("-l") or login_name()],
         "identityfile": [f"~/.ssh/{key}" for key in _DEFAULT_KEYS],
         "userknownhostsfile": ["~/.ssh/known_hosts"],
     }
@@ -174,7 +174,6 @@ def _agent(value: str, tokens: dict[str, str]) -> str | None:
 
 
 def _tokens(name: str, hostname: str, port: str, user: str) -> dict[str, str]:
-    here = pwd.getpwuid(os.getuid())
     full = socket.gethostname()
     return {
         "%": "%",
@@ -183,8 +182,8 @@ def _tokens(name: str, hostname: str, port: str, user: str) -> dict[str, str]:
         "p": port,
         "r": user,
         "d": str(Path.home()),
-        "u": here.pw_name,
-        "i": str(here.pw_uid),
+        "u": login_name(),
+        "i": str(os.getuid()),
         "l": full,
         "L": full.split(".")[0],
     }

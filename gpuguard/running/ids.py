@@ -1,9 +1,10 @@
 """Ids made on the operator's side, so that asking twice never does anything twice."""
 
-import getpass
 import secrets
 import socket
 from datetime import datetime
+
+from gpuguard.remote.person import login_name
 
 
 def operation_id(verb: str, now: datetime) -> str:
@@ -19,4 +20,4 @@ def procedure_id(operation: str, part: str, number: int = 0) -> str:
 
 def asked_by() -> str:
     """Return who asks, as ``user@machine``."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+    return f"{login_name()}@{socket.gethostname()}"

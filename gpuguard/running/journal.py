@@ -9,6 +9,7 @@ from gpuguard.model.operations import OperationState
 from gpuguard.model.plans import Plan
 from gpuguard.planning.findings import refusal
 from gpuguard.running.desk import Desk
+from gpuguard.running.ids import asked_by
 from gpuguard.state.operations import OperationLog
 
 
@@ -21,7 +22,7 @@ def journalled(desk: Desk, plan: Plan) -> Iterator[OperationLog]:
     """
     if plan.refused:
         raise refusal(plan)
-    log = desk.operations.begin(plan)
+    log = desk.operations.begin(plan, asked_by())
     try:
         yield log
     except KeyboardInterrupt:

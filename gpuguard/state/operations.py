@@ -3,7 +3,6 @@
 It is an index. Deleting it loses history and nothing else: nodes and stores describe themselves.
 """
 
-import getpass
 import json
 import os
 import socket
@@ -46,8 +45,12 @@ class Operations:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
-    def begin(self, plan: Plan) -> "OperationLog":
-        """Write that `plan` starts now, and return the log of its steps; raise GpuguardError."""
+    def begin(self, plan: Plan, asked_by: str) -> "OperationLog":
+        """Write that `plan` starts now, asked for by `asked_by` (``user@machine``).
+
+        Raises:
+            GpuguardError: the journal cannot be written.
+        """
         machine = socket.gethostname()
         values = (
             plan.id,
@@ -55,7 +58,7 @@ class Operations:
             json.dumps(plan.jobs),
             OperationState.RUNNING.value,
             stamp(self.clock.now()),
-            f"{getpass.getuser()}@{machine}",
+            asked_by,
             machine,
             os.getpid(),
             start_time(os.getpid()) or 0,

@@ -24,7 +24,7 @@ def killed_move(
     source, target = Node("gpu001", None, [running_job()]), Node("gpu002", Script())
     desk, _ = desk_of(tmp_path, [source, target])
     plan = migrate.prepare(desk, MigrateRequest("llm"))
-    log = desk.operations.begin(plan)
+    log = desk.operations.begin(plan, "me@here")
     move = migrate._Move(desk, log, plan)
 
     def die(*args: Any) -> None:

@@ -31,7 +31,7 @@ def step(text: str) -> OperationStep:
 
 def test_an_operation_comes_back_with_its_steps_in_order(tmp_path: Path) -> None:
     operations = journal(tmp_path)
-    log = operations.begin(plan("a"))
+    log = operations.begin(plan("a"), "me@here")
     log.step(step("first"))
     log.step(step("second"))
     log.end(OperationState.FAILED, ExitCode.REFUSED, RefusedError("no", "do"), {"x": 1})
@@ -46,7 +46,7 @@ def test_an_operation_comes_back_with_its_steps_in_order(tmp_path: Path) -> None
 def test_newest_come_first_and_a_beginning_of_the_id_is_enough(tmp_path: Path) -> None:
     operations = journal(tmp_path)
     for name in ("aa-1", "aa-2", "b%-3"):
-        operations.begin(plan(name))
+        operations.begin(plan(name), "me@here")
     assert [o.id for o in operations.list()] == ["b%-3", "aa-2", "aa-1"]
     assert operations.show("b").id == "b%-3"
     assert operations.show("aa-1-save-2").id == "aa-1"
@@ -58,7 +58,7 @@ def test_newest_come_first_and_a_beginning_of_the_id_is_enough(tmp_path: Path) -
 
 def test_the_file_is_private(tmp_path: Path) -> None:
     operations = journal(tmp_path)
-    operations.begin(plan("a"))
+    operations.begin(plan("a"), "me@here")
     assert operations.path.stat().st_mode & 0o777 == 0o600
     assert operations.path.parent.stat().st_mode & 0o777 == 0o700
 
@@ -70,7 +70,8 @@ from gpuguard.model.operations import OperationStep
 from gpuguard.model.plans import Plan
 from gpuguard.state.clock import SystemClock
 from gpuguard.state.operations import Operations
-log = Operations(Path(sys.argv[1]), SystemClock()).begin(Plan("killed", "migrate", ("j",), ()))
+plan = Plan("killed", "migrate", ("j",), ())
+log = Operations(Path(sys.argv[1]), SystemClock()).begin(plan, "me@here")
 log.step(OperationStep(0, "", "gpu001", "dump", "done"))
 print("ready", flush=True)
 time.sleep(60)
@@ -99,7 +100,8 @@ from gpuguard.model.operations import OperationState, OperationStep
 from gpuguard.model.plans import Plan
 from gpuguard.state.clock import SystemClock
 from gpuguard.state.operations import Operations
-log = Operations(Path(sys.argv[1]), SystemClock()).begin(Plan(sys.argv[2], "migrate", ("j",), ()))
+plan = Plan(sys.argv[2], "migrate", ("j",), ())
+log = Operations(Path(sys.argv[1]), SystemClock()).begin(plan, "me@here")
 for number in range(20):
     log.step(OperationStep(0, "", "gpu001", "dump", "done"))
 log.end(OperationState.DONE, 0)
@@ -128,7 +130,7 @@ def test_a_file_that_is_no_journal_is_named_with_the_way_out(tmp_path: Path) -> 
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     operations = journal(tmp_path)
-    operations.begin(plan("a"))
+    operations.begin(plan("a"), "me@here")
     operations.close()
     raw = sqlite3.connect(operations.path)
     raw.execute("PRAGMA user_version = 99")
