@@ -15,43 +15,60 @@ _terminated = False
 def run(argv: list[str] | None = None) -> NoReturn:
     """Run the command line `argv` (the process's own by default) and exit with its code."""
     words = sys.argv[1:] if argv is None else argv
-    if words in (["--version"], ["-V"]):
-        sys.stdout.write(f"gpuguard {__version__}\n")
-        sys.exit(ExitCode.OK)
     signal.signal(signal.SIGTERM, _terminate)
-    sys.exit(_finish(_guarded(words)))
+    code = _guarded(words)
+    sys.exit(ExitCode.TERMINATED if _terminated else code)
 
 
 def _guarded(words: list[str]) -> int:
-    from gpuguard.commands.failures import report
-    from gpuguard.commands.frame import invoke
-
     try:
-        return invoke(words)
+        code = _invoke(words)
+        sys.stdout.flush()  # here, where a full disk is still an error like any other
+        return code
     except KeyboardInterrupt:
         sys.stderr.write("terminated\n" if _terminated else "interrupted\n")
+        _drop_unwritable()
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        return _reader_went_away()
+        _drop_unwritable()
+        return ExitCode.FAILED
     except Exception as error:  # every failure becomes one line and one code here
-        try:
-            return report(error, words)
-        except BrokenPipeError:
-            return _reader_went_away()
+        return _report(error, words)
 
 
-def _finish(code: int) -> int:
+def _report(error: Exception, words: list[str]) -> int:
+    from gpuguard.commands.failures import report
+
+    in_words: list[str] = []  # asks for no JSON: the error goes to stderr
+    try:
+        code = report(error, in_words if _drop_unwritable() else words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        _drop_unwritable()
+        return ExitCode.FAILED
+    except OSError:  # the error as JSON found no room
+        _drop_unwritable()
+        return report(error, in_words)
+
+
+def _invoke(words: list[str]) -> int:
+    if words in (["--version"], ["-V"]):  # answered before anything is imported
+        sys.stdout.write(f"gpuguard {__version__}\n")
+        return ExitCode.OK
+    from gpuguard.commands.frame import invoke
+
+    return invoke(words)
+
+
+def _drop_unwritable() -> bool:
+    """Say whether stdout takes no more; then it leads nowhere, as it is flushed again at exit."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        return _reader_went_away()
-    return ExitCode.TERMINATED if _terminated else code
-
-
-def _reader_went_away() -> int:
-    # The interpreter flushes stdout once more at exit: give it somewhere to write.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ExitCode.FAILED
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -183,17 +183,23 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert done.stdout.strip() in ("0", "1")
 
 
-def test_a_full_disk_is_an_error_not_a_traceback() -> None:
+@pytest.mark.parametrize("words", [["info"], ["--version"], ["jobs", "list", "-o", "json"]])
+@pytest.mark.parametrize("buffered", [{}, {"PYTHONUNBUFFERED": "1"}])
+def test_a_full_disk_is_an_error_not_a_traceback(
+    fleet: dict[str, str], words: list[str], buffered: dict[str, str]
+) -> None:
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "gpuguard", "info"],
+            [sys.executable, "-m", "gpuguard", *words],
+            env={**clean, **fleet, **buffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: No space left on device")
+    assert done.stderr.splitlines() == ["error: No space left on device"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
