@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from gpuguard.health.events import Event
-from gpuguard.health.incidents import Open
+from gpuguard.health.incidents import BURST_SECONDS, Open
 from gpuguard.health.nvlink5 import CODES as LINK_CODES
 from gpuguard.health.prefixes import Prefixes
 from gpuguard.health.xid_lines import process_of
 
-_MANY = 64  # lines of a number on a device are read in full
+_MANY = 32  # lines of a number on a device are read in full
 _MOST = 4096
 _MOST_PIDS = 1024
 _RECOVERY = 154  # the newest line of it decides, so each is read
@@ -50,7 +50,16 @@ class Known:
     def at(self, raw: bytes, prefixes: Prefixes) -> bool:
         """Move on to the time of a prefix; False if the line must be read after all."""
         incident = self.incident
-        axis, seconds = "boot", prefixes.boot_seconds(raw)
+        axis, seconds, last = "boot", prefixes.boot_seconds(raw), incident.last_seconds
+        if (
+            seconds is not None
+            and last is not None
+            and incident.axis == axis
+            and incident.host is None
+            and 0.0 <= seconds - last <= BURST_SECONDS
+        ):
+            incident.last_seconds, self.raw = seconds, raw  # the common case, told apart for speed
+            return True
         if seconds is None:
             prefix = prefixes.of(raw)
             if prefix.repeat > 1 or prefix.trusted is False or prefix.host != incident.host:
@@ -75,13 +84,15 @@ class Floods:
         self._prefixes = prefixes
         self._known: dict[bytes, Known] = {}
         self._touched: list[Known] = []
+        self._processes: dict[object, tuple[Optional[int], Optional[str]]] = {}
 
     def run(self, block: bytes, begin: int, number: int) -> tuple[int, int]:
         """Count lines from `begin` on as long as they belong to floods; return where it ends."""
         known_of, find, prefixes = self._known.get, block.find, self._prefixes
+        match_at = _LINE.match
         while True:
             start = find(_HEAD, begin, begin + _LONGEST_PREFIX)
-            match = _LINE.match(block, start) if start >= 0 else None
+            match = match_at(block, start) if start >= 0 else None
             if match is None:
                 return begin, number
             raw = block[begin:start]
@@ -110,8 +121,13 @@ class Floods:
                 prefix = self._prefixes.of(known.raw)
                 incident.last_time = incident.last_time if prefix.form == "none" else prefix.stamp
             self._counts.events += total
+            summary, keys = self._counts.summary, known.keys
             for pid, count in known.waiting.items():
-                self._add(known.keys[pid], count)
+                key = keys[pid]
+                if key in summary:
+                    summary[key] += count
+                else:
+                    self._add(key, count)
             known.waiting.clear()
         self._touched.clear()
 
@@ -119,12 +135,20 @@ class Floods:
         incident = known.incident
         number = name = None
         if len(known.keys) < _MOST_PIDS:
-            number, name, _ = process_of(_text(pid, tail))
+            number, name = self._process(pid, tail)
             incident.name_process(number, name)
         else:
             pid = None  # from here on only the number of lines is told
         known.keys[pid] = ("xid", incident.host, incident.pci, known.code, number, name)
         return pid
+
+    def _process(self, pid: Optional[bytes], tail: bytes) -> tuple[Optional[int], Optional[str]]:
+        key = (pid, b"".join(tail.split(b", ", 2)[:2]))
+        if key not in self._processes:
+            if len(self._processes) >= _MOST:
+                self._processes.clear()
+            self._processes[key] = process_of(_text(pid, tail))[:2]
+        return self._processes[key]
 
     def note(self, event: Event, raw: bytes, incident: Optional[Open]) -> None:
         """Count an event that was read in full; `raw` is its line from the header on."""

@@ -1,6 +1,7 @@
 """Measure gpuguard against its rivals: `.venv/bin/python scripts/bench [--write FILE]`.
 
-Start-up needs nothing; the other rows bring up a practice fleet and need root.
+Start-up and the reading of kernel lines need nothing; the other rows bring up a practice fleet and
+need root.
 """
 
 import argparse
@@ -9,13 +10,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import kernel_lines
 import startup
 from measure import Row
 from table import render
 
 from gpuguard.sandbox.requirements import refusal
 
-_GROUPS = ("startup", "overhead", "freeze")
+_GROUPS = ("startup", "kernel_lines", "overhead", "freeze")
+_NEED_NOTHING = {"startup", "kernel_lines"}
 
 
 def main() -> int:
@@ -25,7 +28,7 @@ def main() -> int:
     parser.add_argument("--write", type=Path, help="also write the table to this file")
     options = parser.parse_args()
     groups = options.groups or list(_GROUPS)
-    no_fleet = refusal() if set(groups) - {"startup"} else None
+    no_fleet = refusal() if set(groups) - _NEED_NOTHING else None
     load = os.getloadavg()[0]
     rows = list(_measure(groups, Path(sys.executable).parent, no_fleet is None))
     left_out = [f"what needs the practice fleet: {no_fleet}"] if no_fleet else []
@@ -40,7 +43,9 @@ def main() -> int:
 def _measure(groups: list[str], programs: Path, with_fleet: bool) -> Iterator[Row]:
     if "startup" in groups:
         yield from startup.rows(programs)
-    if with_fleet and set(groups) - {"startup"}:
+    if "kernel_lines" in groups:
+        yield from kernel_lines.rows(programs)
+    if with_fleet and set(groups) - _NEED_NOTHING:
         import freeze
         import overhead
         from practice import practice_fleet

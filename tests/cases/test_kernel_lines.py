@@ -64,7 +64,7 @@ def same(key: str, expected: Any, found: Any) -> bool:
     if key in SETS:
         return bool(set(expected) == set(found or ()))
     if isinstance(expected, bool) or isinstance(found, bool):
-        return bool(found) == expected
+        return bool(found) is bool(expected)
     return bool(expected == found)
 
 
