@@ -17,6 +17,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
         "gpuguard restore llm --dry-run",
         "gpuguard restore llm --to gpu002",
         "gpuguard restore llm --assume-dead gpu001 --yes",
+        "gpuguard restore llm --power-off",
     )
 )
 def restore(
@@ -36,6 +37,13 @@ def restore(
             help="You vouch that nothing of the job runs on HOST any more.",
         ),
     ] = None,
+    power_off: Annotated[
+        bool,
+        typer.Option(
+            "--power-off",
+            help="If the host that holds it is silent, switch it off first: that is proof, too.",
+        ),
+    ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     output: OutputOption = Format.TABLE,
@@ -45,7 +53,8 @@ def restore(
     from gpuguard.running.restore import bring_back, prepare
 
     with open_desk() as desk:
-        plan = prepare(desk, RestoreRequest(job, checkpoint, to, assume_dead), settle=not dry_run)
+        request = RestoreRequest(job, checkpoint, to, assume_dead, power_off)
+        plan = prepare(desk, request, settle=not dry_run)
         if dry_run:
             return show_dry_run(plan, output)
         agree(plan, yes)

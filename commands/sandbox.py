@@ -139,9 +139,13 @@ def power(
     host: HostArgument,
     state: Annotated[Power, typer.Argument(help="off is a pulled plug.")],
     name: NameOption = "default",
+    root: Annotated[
+        Path | None, typer.Option(help="The folder of all sandboxes.", hidden=True)
+    ] = None,
 ) -> None:
     """Switch a host on or off, or say which it is."""
-    sandbox = _find(name)
+    _require()
+    sandbox = fleet.find(name, root)
     if state is not Power.STATUS:
         sandbox.power(host, state.value)
         note(f"{host}: the power is {state.value}")

@@ -8,7 +8,7 @@ from gpuguard.inventory.scalars import HOST_NAME
 from gpuguard.inventory.schema import Document
 from gpuguard.inventory.tree import Tree
 from gpuguard.model.errors import UsageError
-from gpuguard.model.inventory import Host
+from gpuguard.model.inventory import Host, Power
 
 Layer = dict[str, Any]
 _NAME = "{name}"
@@ -116,6 +116,9 @@ def _host(name: str, layers: list[Layer], groups: list[str], folder: Path) -> Ho
         labels.update(part.get("labels") or {})
     said = {key: value for key, value in said.items() if value is not None}
     said["labels"] = labels
+    if "power" in said:
+        power = said["power"]
+        said["power"] = Power(tuple(power.status), tuple(power.off), tuple(power.on))
     said["address"] = said.get("address", name).replace(_NAME, name)
     keys = said.pop("identity_files", ())
     said["identity_files"] = tuple(_beside(folder, key) for key in keys)

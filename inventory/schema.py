@@ -49,6 +49,11 @@ Words = Annotated[
     BeforeValidator(scalars.word_list),
     WithJsonSchema({"type": ["array", "string"], "items": {"type": ["string", "number"]}}),
 ]
+Command = Annotated[
+    list[FreeText],
+    BeforeValidator(scalars.command),
+    WithJsonSchema({"type": "array", "items": {"type": ["string", "number", "boolean"]}}),
+]
 Texts = Annotated[dict[str, FreeText], BeforeValidator(_mapping)]
 
 
@@ -56,6 +61,14 @@ class Section(BaseModel):
     """A mapping of the file: unknown keys are errors, and nothing is converted by guess."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class PowerEntry(Section):
+    """Commands that run on the operator's machine; {host} and {address} are filled in."""
+
+    status: Command = Field(min_length=1, description="Prints on or off.")
+    off: Command = Field(default_factory=list, description="Switches the host off, at once.")
+    on: Command = Field(default_factory=list, description="Switches the host on.")
 
 
 class Settings(Section):
@@ -84,6 +97,9 @@ class Settings(Section):
         None, description="Folder on the host for unfinished checkpoints."
     )
     policy: Word | None = Field(None, description="Policy of jobs that name none.")
+    power: PowerEntry | None = Field(
+        None, description="Commands that ask and switch the host's power, for fence proofs."
+    )
     labels: Texts = Field(default_factory=dict, description="Words of your own, kept as text.")
 
 
@@ -112,6 +128,10 @@ class PolicyEntry(Section):
     capture_limit: Size | None = Field(None, description="Largest open file that is copied.")
     stage: Absolute | None = Field(None, description="Folder on hosts for unfinished checkpoints.")
     stop_grace: Seconds | None = Field(None, le=86400, description="Between TERM and KILL.")
+    fence: Literal["proof", "lease"] | None = Field(
+        None, description="lease: a job that loses its store for the lease's time ends itself."
+    )
+    lease: Seconds | None = Field(None, ge=3, le=86400, description="Time of the lease.")
 
 
 class JobEntry(Section):
@@ -125,13 +145,6 @@ class JobEntry(Section):
     cwd: Absolute | None = None
     env: Texts = Field(default_factory=dict)
     user: Word | None = Field(None, description="null: the login user of the host.")
-
-
-Command = Annotated[
-    list[FreeText],
-    BeforeValidator(scalars.command),
-    WithJsonSchema({"type": "array", "items": {"type": ["string", "number", "boolean"]}}),
-]
 
 
 class CordonEntry(Section):
@@ -183,6 +196,8 @@ def keys_at(path: tuple[str | int, ...]) -> list[str]:
         return list(Settings.model_fields)
     if path == ("cordon",):
         return list(CordonEntry.model_fields)
+    if path[-1] == "power" and len(path) in (2, 3):
+        return list(PowerEntry.model_fields)
     section = _SECTIONS.get(str(path[0]))
     return list(section.model_fields) if section and len(path) == 2 else []
 

@@ -12,10 +12,13 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
+from gpuguard.agent.epochs import highest_epoch
 from gpuguard.agent.hashing import sync_path
 from gpuguard.agent.places import log_exception
+from gpuguard.agent.store import job_folder as store_job_folder
+from gpuguard.agent.store import require_store
 from gpuguard.model.codec import Record
 from gpuguard.model.errors import BusyError, GpuguardError
 
@@ -113,6 +116,25 @@ def newest_attempt(job_folder: Path) -> tuple[int, Optional[Attempt]]:
         return 0, None
     numbers = [int(name) for name in names if name.isdigit()]
     return (max(numbers), _read(job_folder / _FOLDER / str(max(numbers)))) if numbers else (0, None)
+
+
+def read_lease(store: str, job: str) -> Optional[dict[str, Any]]:
+    """Return the lease of the job's highest epoch, as its supervisor keeps it; None: it has none.
+
+    Raises:
+        GpuguardError: the store cannot be read, or the record makes no sense.
+    """
+    require_store(store)
+    folder = store_job_folder(store, job)
+    highest = highest_epoch(folder)
+    path = folder / "leases" / str(highest.epoch if highest else 0)
+    try:
+        data: dict[str, Any] = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise GpuguardError(f"cannot read the lease {path}: {error}") from error
+    return data
 
 
 def _lives(

@@ -7,6 +7,7 @@ from gpuguard.agent.arguments import take
 from gpuguard.agent.methods import Emit
 from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.store import list_checkpoints, read_highest_epoch, show_checkpoint
+from gpuguard.agent.store_lease import read_lease
 from gpuguard.agent.store_id import require_same_store
 from gpuguard.agent.store_verify import verify_checkpoint
 from gpuguard.agent.store_write import remove_checkpoint
@@ -55,6 +56,11 @@ def _store(params: dict[str, Any]) -> str:
     store: str = take(params, "store", str)
     require_same_store(NodePaths(), store)
     return store
+
+
+def lease(params: dict[str, Any], emit: Emit) -> Any:
+    """Answer `store.lease`."""
+    return read_lease(take(params, "store", str), take(params, "job", str))
 
 
 def _which(params: dict[str, Any]) -> tuple[str, str, str]:

@@ -13,6 +13,15 @@ _SIEVED = 2000
 
 
 @dataclass(frozen=True)
+class Power(Record):
+    """Commands on the operator's machine; {host} and {address} stand for the host's."""
+
+    status: tuple[str, ...]  # prints on or off
+    off: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Host(Record):
     """One machine; None means that the inventory is silent and OpenSSH's settings decide."""
 
@@ -31,6 +40,7 @@ class Host(Record):
     known_hosts: Optional[str] = None  # absolute path; None: `known_hosts` beside the inventory
     stage: Optional[str] = None  # folder on the host; None: what the policy says
     policy: str = "default"  # of jobs on this host that name none
+    power: Optional[Power] = None  # how to ask and switch its power from outside
     labels: dict[str, str] = field(default_factory=dict)
 
 
@@ -53,6 +63,8 @@ class Policy(Record):
     capture_limit: int = 64 * 1024 * 1024  # bytes; larger open files are recorded, not copied
     stage: str = "/var/lib/gpuguard/stage"
     stop_grace: float = 10.0  # seconds between TERM and KILL
+    fence: str = "proof"  # proof | lease: the job ends itself when it loses its store
+    lease: float = 60.0  # seconds, with `fence: lease`
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ class JobPolicy(Record):
     tcp: str = "close"  # close | refuse
     capture_limit: int = 64 * 1024 * 1024  # bytes; larger open files are recorded, not copied
     stop_grace: float = 10.0  # seconds between TERM and KILL
+    lease: Optional[float] = None  # seconds without its store after which the job ends itself
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,19 @@
 """Build findings: one sentence, one remedy."""
 
-from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError, UsageError
+from gpuguard.model.errors import (
+    BusyError,
+    GpuguardError,
+    RefusedError,
+    UnreachableError,
+    UsageError,
+)
 from gpuguard.model.plans import Finding, Level, Plan
 
 # What is wrong with the command line or the way there has exit codes of its own.
 _KINDS: dict[str, type[GpuguardError]] = {
     "job-unknown": UsageError,
     "host-unreachable": UnreachableError,
+    "job-busy": BusyError,
 }
 
 

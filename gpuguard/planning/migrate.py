@@ -2,38 +2,56 @@
 
 from dataclasses import replace
 
+from gpuguard.model.jobs import Job
 from gpuguard.model.plans import Confirm, Finding, Plan, Step
 from gpuguard.planning.fencing import handover
 from gpuguard.planning.findings import refuse
 from gpuguard.planning.placing import running_place
 from gpuguard.planning.requests import MigrateRequest
 from gpuguard.planning.targets import choose_target
-from gpuguard.planning.views import FleetView, HostFacts, JobNeeds, Placed, StoreView
+from gpuguard.planning.views import (
+    EpochHolder,
+    FleetView,
+    Placed,
+    StoreView,
+)
 from gpuguard.planning.words import checkpoint_steps, restore_steps
 
 
 def plan_migrate(
-    request: MigrateRequest, fleet: FleetView, store: StoreView, at: str, plan_id: str
+    request: MigrateRequest,
+    fleet: FleetView,
+    store: StoreView,
+    at: str,
+    plan_id: str,
+    ahead: tuple[Finding, ...] = (),
 ) -> Plan:
-    """Return the plan of a move at the time `at` (ISO 8601); findings refuse it."""
+    """Return the plan of a move at the time `at` (ISO 8601); findings refuse it.
+
+    `ahead` is what preflight found on the source.
+    """
     place, findings = running_place(request.job, fleet)
+    findings = [*findings, *ahead]
     if place is None:
         return _plan(request, plan_id, findings)
     if not place.job.policy.store:
         return _plan(request, plan_id, [*findings, _no_store(request.job)])
+    if store.holder is not None and _outdates(store.holder, place.job):
+        return _plan(request, plan_id, [*findings, _outdated(place, store.holder)])
     if request.to == place.host:
         return _plan(request, plan_id, [*findings, _same_host(request.job, place.host)])
-    others = FleetView({name: v for name, v in fleet.hosts.items() if name != place.host})
-    choice = choose_target(request.job, request.to, others, _needs(place, fleet), store)
+    choice = choose_target(request.job, request.to, fleet.without(place.host), store)
     findings = [*findings, *choice.findings]
     if choice.host is None:
         return _plan(request, plan_id, findings)
+    epoch = max(place.job.epoch, 1)
     params = {
         "source": place.host,
         "target": choice.host,
         "store": place.job.policy.store,
         "policy_name": place.job.spec.policy_name,
-        "epoch": max(place.job.epoch, store.holder.epoch if store.holder else 0) + 1,
+        "epoch": epoch + 1,
+        "holder": {"epoch": epoch, "host": place.host},
         "proof": handover(place.host, at).to_dict(),
     }
     steps = _steps(request.job, place, choice.host)
@@ -55,18 +73,6 @@ def _steps(job: str, place: Placed, target: str) -> tuple[Step, ...]:
     return saving[:ready] + bringing[:waits] + saving[ready:] + bringing[waits:]
 
 
-def _needs(place: Placed, fleet: FleetView) -> JobNeeds:
-    facts = fleet.hosts[place.host].facts or HostFacts(boot_id="", kernel="0", arch="unknown")
-    return JobNeeds(
-        arch=facts.arch,
-        kernel=facts.kernel,
-        criu=facts.criu,
-        memory=0,
-        cpu_flags=facts.cpu_flags,
-        policy=place.job.policy,
-    )
-
-
 def _plan(request: MigrateRequest, plan_id: str, findings: list[Finding]) -> Plan:
     return Plan(plan_id, "migrate", (request.job,), (), tuple(findings), Confirm.YES_NO, params={})
 
@@ -74,6 +80,19 @@ def _plan(request: MigrateRequest, plan_id: str, findings: list[Finding]) -> Pla
 def _no_store(job: str) -> Finding:
     text = "its policy names no store, so no other host can read its checkpoint"
     return refuse("no-store", job, text, "name a store in the policy and start the job under it")
+
+
+def _outdates(holder: EpochHolder, job: Job) -> bool:
+    return holder.uid == job.spec.uid and holder.epoch > job.epoch
+
+
+def _outdated(place: Placed, holder: EpochHolder) -> Finding:
+    text = (
+        f"the copy on {place.host} (epoch {place.job.epoch}) is outdated: "
+        f"{holder.host} holds epoch {holder.epoch} since {holder.at}"
+    )
+    remedy = f"gpuguard jobs show {place.job.spec.name}"
+    return refuse("copy-outdated", place.job.spec.name, text, remedy)
 
 
 def _same_host(job: str, host: str) -> Finding:

@@ -45,8 +45,18 @@ def _unknown(job: str, fleet: FleetView) -> Finding:
     return refuse("job-unknown", job, "no host knows a job of this name", remedy)
 
 
+def held_text(place: Placed) -> str:
+    """Say who is at work on a job, and since when."""
+    held = place.job.held_by or {}
+    who = " ".join(str(held[key]) for key in ("kind", "procedure") if held.get(key))
+    asked_by = f" of {held['asked_by']}" if held.get("asked_by") else ""
+    return f"it is held on {place.host} by {who}{asked_by} since {held.get('since', '?')}"
+
+
 def _not_running(job: str, place: Placed, fleet: FleetView) -> Finding:
     state = place.job.state
+    if place.live and place.job.held_by:
+        return refuse("job-busy", job, held_text(place), f"gpuguard jobs show {job}")
     silent = ", ".join(view.name for view in fleet.unreachable())
     if silent and not place.live:
         text = f"{silent} did not answer, and {place.host} says {state.value}"

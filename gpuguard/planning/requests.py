@@ -13,12 +13,16 @@ class CheckpointRequest:
 
 @dataclass(frozen=True)
 class RestoreRequest:
-    """Bring `job` back; None means: choose. `assume_dead` names the host a person vouches for."""
+    """Bring `job` back; None means: choose. `assume_dead` names the host a person vouches for.
+
+    `power_off`: the silent host that holds the job may be switched off for it.
+    """
 
     job: str
     checkpoint: str | None = None
     to: str | None = None
     assume_dead: str | None = None
+    power_off: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,18 @@
 """Plan how a job comes back from a checkpoint."""
 
+from dataclasses import replace
+
 from gpuguard.checkpoint.ordering import BROKEN, DURABLE, newest_durable
-from gpuguard.model.manifests import CheckpointInfo, Manifest
+from gpuguard.model.manifests import CheckpointInfo
 from gpuguard.model.plans import Confirm, Finding, Plan
 from gpuguard.planning.fencing import fence
 from gpuguard.planning.findings import refuse, warn
 from gpuguard.planning.placing import running_place
 from gpuguard.planning.requests import RestoreRequest
 from gpuguard.planning.targets import choose_target
-from gpuguard.planning.views import EpochHolder, FleetView, JobNeeds, StoreView
-from gpuguard.planning.words import restore_steps
+from gpuguard.planning.trust import untrusted, untrusted_finding
+from gpuguard.planning.views import EpochHolder, FleetView, StoreView
+from gpuguard.planning.words import power_off_step, restore_steps
 
 
 def choose_checkpoint(
@@ -77,10 +80,17 @@ def plan_restore(
     if info is None or store.manifest is None:
         return _plan(request, plan_id, findings or [_no_manifest(request, store)])
     holder = holder_of(store, info)
-    fenced = fence(request.job, holder, fleet, request.assume_dead, at)
-    choice = choose_target(request.job, request.to, fleet, needs_of(store.manifest), store)
+    fenced = fence(request, holder, fleet, store, at)
+    bad = untrusted(store)
+    if bad:
+        way = _before_it(request.job, before(info, store))
+        refused = untrusted_finding(request.job, info.checkpoint, bad, way)
+        return _plan(request, plan_id, [*findings, refused], None, info)
+    choice = choose_target(request.job, request.to, fleet, store)
     findings += [*fenced.findings, *choice.findings]
     plan = _plan(request, plan_id, findings, choice.host, info)
+    if fenced.power_off:
+        plan = _with_power_off(plan, fenced.power_off)
     if plan.refused or fenced.proof is None:
         return plan
     params = {
@@ -89,21 +99,27 @@ def plan_restore(
         "policy_name": store.manifest.job.policy_name,
         "proof": fenced.proof.to_dict(),
         "holder": holder.to_dict(),
+        "newest": max(checkpoint.sequence for checkpoint in store.checkpoints),
         "before": (older := before(info, store)) and older.checkpoint,
+        "power_off": fenced.power_off,
     }
-    return _plan(request, plan_id, findings, choice.host, info, params)
+    return replace(plan, params=params)
 
 
-def needs_of(manifest: Manifest) -> JobNeeds:
-    """Return what the manifest asks of a host."""
-    versions = manifest.versions
-    resident = sum(process.resident for process in manifest.tree)
-    return JobNeeds(
-        arch=versions.get("arch", "x86_64"),
-        kernel=versions.get("kernel", "0"),
-        criu=versions.get("criu"),
-        memory=resident or manifest.bytes,
-        cpu_flags=manifest.cpu_flags,
+def _with_power_off(plan: Plan, host: str) -> Plan:
+    return replace(
+        plan,
+        steps=(power_off_step(host), *plan.steps) if plan.steps else (),
+        confirm=Confirm.TYPE_NAME,
+        confirm_name=host,
+    )
+
+
+def _before_it(job: str, older: CheckpointInfo | None) -> str | None:
+    return (
+        f"take the one before it: gpuguard restore {job} --from {older.checkpoint}"
+        if older
+        else None
     )
 
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from gpuguard.model.codec import Record
 from gpuguard.model.cordons import Cordon
-from gpuguard.model.jobs import Job, JobPolicy, JobState
+from gpuguard.model.jobs import Job, JobState
 from gpuguard.model.manifests import CheckpointInfo, Manifest
+from gpuguard.model.plans import Finding
 
 LIVE = frozenset({JobState.RUNNING, JobState.STOPPED, JobState.UNKNOWN})
 GONE = frozenset({JobState.EXITED, JobState.LOST, JobState.MOVED, JobState.STALE})
@@ -26,6 +27,15 @@ class HostFacts(Record):
 
 
 @dataclass(frozen=True)
+class PowerSight(Record):
+    """What the configured power command says of a host."""
+
+    state: str | None = None  # on | off; None: it could not be asked
+    problem: str | None = None  # why not
+    can_switch: bool = False  # the inventory says how to switch it off
+
+
+@dataclass(frozen=True)
 class HostView(Record):
     """One host: what it answered, or why it did not."""
 
@@ -36,6 +46,8 @@ class HostView(Record):
     facts: HostFacts | None = None
     jobs: tuple[Job, ...] = ()
     cordons: tuple[Cordon, ...] = ()  # of a silent host: those that are remembered
+    power: PowerSight | None = None  # None: not asked
+    scheduler: str | None = None  # why the scheduler holds that nothing runs there any more
 
     def job(self, name: str) -> Job | None:
         """Return the job `name` on this host, None if the host does not know it."""
@@ -70,6 +82,10 @@ class FleetView:
         ]
         return sorted(found, key=lambda place: (not place.live, -place.job.epoch))
 
+    def without(self, host: str) -> "FleetView":
+        """Return the view of all other hosts."""
+        return FleetView({name: view for name, view in self.hosts.items() if name != host})
+
     def unreachable(self) -> list[HostView]:
         """Return the hosts that did not answer."""
         return [view for view in self.hosts.values() if not view.reachable]
@@ -87,6 +103,18 @@ class EpochHolder(Record):
     host: str
     uid: str
     at: str
+    void: bool = False  # its copy was ended before it ever ran, and its host wrote that down
+
+
+@dataclass(frozen=True)
+class LeaseSight(Record):
+    """The lease a job keeps in its store, watched on our own clock."""
+
+    epoch: int
+    host: str
+    seconds: float  # its term: unrenewed for so long, the job has ended itself
+    watched: float = 0.0  # seconds it was watched
+    moved: bool = False  # it was renewed meanwhile
 
 
 @dataclass(frozen=True)
@@ -96,18 +124,8 @@ class StoreView:
     path: str
     checkpoints: tuple[CheckpointInfo, ...] = ()
     holder: EpochHolder | None = None
-    manifest: Manifest | None = None  # of the checkpoint that would be restored
+    manifest: Manifest | None = None  # of the checkpoint, or of the running job to be moved
+    lease: LeaseSight | None = None  # None: the job keeps none, or nobody looked
     sees: dict[str, bool] = field(default_factory=dict)  # host -> finds what this view shows
     problems: dict[str, str] = field(default_factory=dict)  # host -> why it cannot look
-
-
-@dataclass(frozen=True)
-class JobNeeds:
-    """What a host must offer to take the job over."""
-
-    arch: str
-    kernel: str
-    criu: str | None
-    memory: int  # bytes
-    cpu_flags: tuple[str, ...] = ()
-    policy: JobPolicy = field(default_factory=JobPolicy)
+    verdicts: dict[str, tuple[Finding, ...]] = field(default_factory=dict)  # host -> rule by rule

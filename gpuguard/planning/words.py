@@ -53,6 +53,12 @@ def restore_steps(hold: bool, values: dict[str, str]) -> tuple[Step, ...]:
     return tuple(_step(_RESTORE, name, values) for name in _RESTORE if hold or name != "hold")
 
 
+def power_off_step(host: str) -> Step:
+    """Return the step that switches a silent host off, from the operator's machine."""
+    text = f"switch {host} off with its power command, and see that it is off"
+    return Step("power-off", host, text, None, f"all that runs on {host} dies, no way back")
+
+
 def _step(
     table: dict[str, tuple[str, str | None, str | None]], name: str, values: dict[str, str]
 ) -> Step:

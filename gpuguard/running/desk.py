@@ -10,6 +10,8 @@ from gpuguard.model.codec import Record
 from gpuguard.model.inventory import Host, Inventory
 from gpuguard.remote.outcome import Outcome
 from gpuguard.remote.session import Session
+from gpuguard.schedulers.none import NoScheduler
+from gpuguard.schedulers.protocol import Scheduler
 from gpuguard.state.clock import Clock, SystemClock
 from gpuguard.state.operations import Operations
 
@@ -67,6 +69,7 @@ class Desk:
     on_progress: OnProgress = ignore
     patience: float = 120.0  # seconds of trying to reach a host again in the middle of a run
     stop: threading.Event = field(default_factory=threading.Event)
+    scheduler: Scheduler = field(default_factory=NoScheduler)
 
     @property
     def folder(self) -> Path:

@@ -13,4 +13,5 @@ def job_policy(inventory: Inventory, name: str, host: Host) -> JobPolicy:
         tcp=policy.tcp,
         capture_limit=policy.capture_limit,
         stop_grace=policy.stop_grace,
+        lease=policy.lease if policy.fence == "lease" else None,
     )

@@ -1,6 +1,6 @@
 """Bring a job back from a checkpoint."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuguard.checkpoint.naming import is_checkpoint_id
@@ -11,7 +11,7 @@ from gpuguard.model.operations import OperationState
 from gpuguard.model.plans import Plan
 from gpuguard.model.procedures import ProcedureRequest
 from gpuguard.planning.requests import RestoreRequest
-from gpuguard.planning.restore import choose_checkpoint, plan_restore
+from gpuguard.planning.restore import choose_checkpoint, holder_of, plan_restore
 from gpuguard.running.desk import Desk
 from gpuguard.running.enrolling import allowed_signers
 from gpuguard.running.following import Follower
@@ -19,7 +19,9 @@ from gpuguard.running.ids import asked_by, operation_id, procedure_id
 from gpuguard.running.journal import journalled
 from gpuguard.running.leftovers import look
 from gpuguard.running.policies import job_policy
+from gpuguard.running.proofs import gather_proofs, make_sure_off
 from gpuguard.running.stores import find_store, with_manifest
+from gpuguard.running.verdicts import Wanted, with_verdicts
 from gpuguard.state.clock import stamp
 
 
@@ -47,6 +49,9 @@ def prepare(desk: Desk, request: RestoreRequest, settle: bool = True) -> Plan:
     info, _ = choose_checkpoint(request, store)
     if info is not None:
         store = with_manifest(desk, store, request.job, info.checkpoint)
+        store = with_verdicts(desk, fleet, store, Wanted(request.job, info.checkpoint))
+        holder = holder_of(store, info)
+        fleet, store = gather_proofs(desk, request, holder, fleet, store, wait=settle)
     now = desk.clock.now()
     return plan_restore(request, fleet, store, stamp(now), operation_id("restore", now))
 
@@ -70,6 +75,9 @@ def bring_back(desk: Desk, plan: Plan) -> Brought:
     """
     job, params = plan.jobs[0], plan.params
     with journalled(desk, plan) as log:
+        if params.get("power_off"):
+            proof = make_sure_off(desk, log, params["power_off"])
+            plan = replace(plan, params={**params, "proof": proof.to_dict()})
         request = restore_request(desk, plan, params["checkpoint"], hold_seconds=None)
         follower = Follower(desk, log, params["target"], request)
         try:
@@ -114,6 +122,8 @@ def restore_request(
             "hold": hold_seconds is not None,
             "hold_seconds": hold_seconds or 0.0,
             "proof": params["proof"],
+            "holder": params["holder"],
+            "newest": params.get("newest"),
         },
         asked_by=asked_by(),
         words=("go", "discard") if hold_seconds is not None else (),

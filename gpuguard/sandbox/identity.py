@@ -1,5 +1,8 @@
 """The files by which the other commands know a sandbox: inventory, known_hosts, client key."""
 
+import json
+import sys
+
 from gpuguard.sandbox.host import host_key, make_key
 from gpuguard.sandbox.places import SandboxFolder
 from gpuguard.sandbox.record import SandboxRecord
@@ -15,6 +18,10 @@ defaults:
   host_keys: strict
   connect_timeout: 5
   timeout: 30
+  power:
+    status: {power} status]
+    off: {power} off]
+    on: {power} on]
 stores:
   shared: {{path: /srv/gpuguard}}
 policies:
@@ -37,6 +44,13 @@ def hosts_file(record: SandboxRecord) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _power(folder: SandboxFolder, record: SandboxRecord) -> str:
+    """Return the power command up to its last word: the stand-in of a BMC."""
+    program = [sys.executable, "-m", "gpuguard", "sandbox", "power"]
+    where = ["--name", record.name, "--root", str(folder.path.parent)]
+    return json.dumps([*program, *where, "{host}"])[:-1] + ","
+
+
 def write_inventory(folder: SandboxFolder, record: SandboxRecord) -> None:
     """Write the inventory and the known_hosts file beside it, each in one go."""
     known, entries = [], []
@@ -44,7 +58,9 @@ def write_inventory(folder: SandboxFolder, record: SandboxRecord) -> None:
         public = host_key(folder.host(host.name)).with_name("ssh_host_ed25519_key.pub").read_text()
         known.append(f"{host.name},{record.address(host)} {' '.join(public.split()[:2])}\n")
         entries.append(f"  {host.name}: {{address: {record.address(host)}}}\n")
-    head = _INVENTORY.format(key=f"./{folder.client_key.name}", known_hosts="./known_hosts")
+    head = _INVENTORY.format(
+        key=f"./{folder.client_key.name}", known_hosts="./known_hosts", power=_power(folder, record)
+    )
     for path, text in ((folder.known_hosts, known), (folder.inventory, [head, *entries])):
         partial = path.with_name(f"{path.name}.partial")
         partial.write_text("".join(text))

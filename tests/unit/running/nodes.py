@@ -23,6 +23,7 @@ from gpuguard.remote.session import Hello, OnEvent
 from gpuguard.running.desk import Desk, Progress
 from gpuguard.state.operations import Operations
 from tests.fakes import fake_hello
+from tests.unit.planning.sights import manifest
 
 T = TypeVar("T")
 STORE = "/srv/gpuguard"
@@ -78,6 +79,12 @@ class Node:
         self.checkpoints: list[CheckpointInfo] = []
         self.epoch: dict[str, Any] | None = None
         self.manifest: dict[str, Any] | None = None
+        self.lease: dict[str, Any] | None = None
+        self.renews = False
+        self.record: dict[str, Any] | None = manifest().to_dict()
+        self.preflight: list[dict[str, Any]] = []
+        self.verdict: list[dict[str, Any]] = []
+        self.asked: list[dict[str, Any]] = []
         self.info: dict[str, Any] = {
             "boot_id": f"boot-of-{name}",
             "kernel": "6.1.0-18-amd64",
@@ -259,6 +266,12 @@ class NodeSession:
     def _host_info(self) -> Any:
         return self.node.info
 
+    def _store_lease(self, store: str, job: str) -> Any:
+        lease = self.node.lease
+        if lease is not None and self.node.renews:
+            lease["counter"] += 1
+        return dict(lease) if lease else None
+
     def _cordon_show(self) -> Any:
         return self.node.info["cordons"]
 
@@ -280,6 +293,13 @@ class NodeSession:
 
     def _store_epoch(self, store: str, job: str) -> Any:
         return self.node.epoch
+
+    def _checkpoints_judge(self, **question: Any) -> Any:
+        self.node.asked.append(question)
+        return self.node.verdict
+
+    def _jobs_preflight(self, name: str, host: str) -> Any:
+        return {"findings": self.node.preflight, "record": self.node.record}
 
     def _store_show(self, store: str, job: str, checkpoint: str) -> Any:
         return {"info": {}, "manifest": self.node.manifest}

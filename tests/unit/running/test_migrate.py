@@ -47,12 +47,14 @@ def test_the_source_has_ended_before_the_target_goes_on(tmp_path: Path) -> None:
     assert desk.operations.show(plan.id).state is OperationState.DONE
 
 
-def test_the_epoch_given_away_is_above_every_known_one(tmp_path: Path) -> None:
+def test_a_copy_below_the_stores_epoch_is_not_moved(tmp_path: Path) -> None:
     source, target = fleet()
-    record = {"epoch": 7, "host": "gpu001", "uid": "u-1", "at": "2026-01-31T12:00:00Z"}
+    record = {"epoch": 7, "host": "gpu003", "uid": "u-1", "at": "2026-01-31T12:00:00Z"}
     source.epoch = target.epoch = record
-    _, plan = ready(tmp_path, source, target)
-    assert plan.params["epoch"] == 8
+    desk, plan = ready(tmp_path, source, target)
+    with pytest.raises(RefusedError, match="outdated: gpu003 holds epoch 7 since 2026-01-31"):
+        move(desk, plan)
+    assert source.procedures == {}
 
 
 @pytest.mark.parametrize("step", SAVED)
