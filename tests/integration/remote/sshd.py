@@ -1,16 +1,18 @@
 """Real OpenSSH servers on loopback addresses, one a host, with keys and settings of their own."""
 
-import getpass
+import contextlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuguard.model.inventory import Host
+from gpuguard.remote.person import login_name
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 
@@ -37,6 +39,35 @@ def start_sshd(folder: Path) -> "subprocess.Popen[bytes]":
         )
 
 
+def children(pid: int) -> list[int]:
+    try:
+        told = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+        return []
+    return [int(child) for child in told.split()]
+
+
+def descendants(pids: list[int]) -> list[int]:
+    """Return `pids` and all below them, parents first."""
+    found = list(pids)
+    for pid in found:
+        found += children(pid)
+    return found
+
+
+def name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def kill(pids: Iterable[int], number: int = signal.SIGKILL) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
 @dataclass
 class Server:
     """One sshd: `host` is its line in the inventory."""
@@ -61,7 +92,7 @@ class Server:
             "name": self.name,
             "address": self.address,
             "port": self.port,
-            "user": getpass.getuser(),
+            "user": login_name(),
             "identity_files": [str(self.client_key)],
             "connect_timeout": 2.0,
             "timeout": 10.0,
@@ -71,9 +102,12 @@ class Server:
         return Host.from_dict(values)
 
     def children(self) -> list[int]:
-        """The processes of its connections."""
-        told = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return [int(pid) for pid in told.split()]
+        """One process for each of its connections."""
+        return children(self.process.pid)
+
+    def cut(self) -> None:
+        """Kill whatever holds its connections: for a login without root, that is two processes."""
+        kill(pid for pid in descendants(self.children()) if name_of(pid).startswith("sshd"))
 
 
 @dataclass
@@ -138,6 +172,5 @@ class Farm:
 
     def stop(self) -> None:
         for server in self.servers:
-            for pid in [*server.children(), server.process.pid]:
-                os.kill(pid, signal.SIGKILL)
+            kill(descendants([server.process.pid]))
             server.process.wait()

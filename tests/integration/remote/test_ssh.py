@@ -1,14 +1,12 @@
 """Connections to real sshd processes: the good way, and each way it goes wrong."""
 
 import contextlib
-import os
 import signal
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ from gpuguard.remote.outcome import Outcome
 from gpuguard.remote.pool import Pool
 from gpuguard.remote.routes import Routes
 from gpuguard.remote.settings import Settings
-from tests.integration.remote.sshd import Farm, Server, make_key, start_sshd
+from tests.integration.remote.sshd import Farm, Server, descendants, kill, make_key, start_sshd
 from tests.unit.remote.agents import stand_in_bundle
 
 
@@ -182,15 +180,15 @@ def test_stopped_peer_is_noticed(farm: Farm, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("gpuguard.remote.opener.Patience", _impatient)
     with pool_of(farm) as pool:
         session = pool.session(server.host())
-        stopped = _stop_tree(server.children())
+        stopped = descendants(server.children())
+        kill(stopped, signal.SIGSTOP)
         try:
             started = time.monotonic()
             with pytest.raises(UnreachableError, match="went silent"):
                 session.stream("count", print, n=5, pause=60)
             assert time.monotonic() - started < 10
         finally:
-            for pid in stopped:
-                os.kill(pid, signal.SIGCONT)
+            kill(stopped, signal.SIGCONT)
         assert pool.session(server.host()) is not session
 
 
@@ -200,23 +198,12 @@ def _impatient(call: float) -> Any:
     return Patience(call=call, ping_after=0.5, silence=2.0)
 
 
-def _stop_tree(pids: list[int]) -> list[int]:
-    found: list[int] = []
-    while pids:
-        pid = pids.pop()
-        os.kill(pid, signal.SIGSTOP)
-        found.append(pid)
-        pids += [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return found
-
-
 def test_killed_connection_is_noticed_and_opened_again(farm: Farm) -> None:
     server = farm.add(2)
     farm.wait()
     with pool_of(farm) as pool:
         session = pool.session(server.host())
-        for pid in server.children():
-            os.kill(pid, signal.SIGKILL)
+        server.cut()
         with pytest.raises(UnreachableError, match="the link"):
             session.call("sleep", seconds=30)
         assert pool.session(server.host()).call("echo") == {}
@@ -257,8 +244,7 @@ def test_death_of_the_jump_host_is_noticed(farm: Farm) -> None:
     host = target.host(proxy_jump=f"{jump.host().user}@{jump.address}:{jump.port}")
     with pool_of(farm) as pool:
         session = pool.session(host)
-        for pid in jump.children():
-            os.kill(pid, signal.SIGKILL)
+        jump.cut()
         with pytest.raises(UnreachableError, match="the link"):
             session.call("sleep", seconds=30)
         assert pool.session(host).call("echo") == {}

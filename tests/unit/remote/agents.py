@@ -24,8 +24,8 @@ def stand_in_bundle(tmp_path: Path, main: Path = STAND_IN) -> Bundle:
 
 
 def local_host(**changes: object) -> Host:
-    values = {"name": "here", "address": "localhost", "transport": "local", **changes}
-    return Host.from_dict(values)
+    values = {"name": "here", "address": "localhost", "transport": "local", "sudo": False}
+    return Host.from_dict({**values, **changes})
 
 
 def local_session(tmp_path: Path, patience: Patience | None = None) -> AgentSession:
