@@ -48,14 +48,35 @@ def list_checkpoints(
     return int(seen.exit_code)
 
 
-@app.command(epilog=examples("gpuguard checkpoints show llm 20260131T120431Z-1a2b3c"))
-def show(job: JobArgument, checkpoint: IdArgument, output: OutputOption = Format.TABLE) -> int:
-    """Show one checkpoint: where it is, when it was taken, what it needs."""
+@app.command(
+    epilog=examples(
+        "gpuguard checkpoints show llm 20260131T120431Z-1a2b3c",
+        "gpuguard checkpoints show llm 20260131T120431Z-1a2b3c --hosts 'gpu[001-032]' --all",
+    )
+)
+def show(
+    job: JobArgument,
+    checkpoint: IdArgument,
+    hosts: Annotated[
+        list[str] | None,
+        typer.Option("--hosts", metavar="HOST", help="Judge these hosts, ranges or @groups alone."),
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", "-a", help="Show each rule that holds, with its values.")
+    ] = False,
+    output: OutputOption = Format.TABLE,
+) -> int:
+    """Show one checkpoint, and for each host whether it could be restored there, rule by rule."""
+    from gpuguard.commands.verdicts import verdict_items, verdict_lines
+    from gpuguard.inventory.select import select_hosts
     from gpuguard.running.checkpoints import show as look
 
     with open_desk() as desk:
-        item = look(desk, job, checkpoint)
-    print_result("gpuguard.checkpoint-details/1", item, output, _lines(item))
+        names = [host.name for host in select_hosts(desk.inventory, hosts)] if hosts else None
+        item, verdicts = look(desk, job, checkpoint, names)
+    lines = [*_lines(item), "", *verdict_lines(verdicts, every)]
+    answer = {**item, "verdicts": verdict_items(verdicts)}
+    print_result("gpuguard.checkpoint-details/1", answer, output, lines)
     return 0
 
 

@@ -10,6 +10,7 @@ from gpuguard.commands.context import open_cordons, open_inventory
 from gpuguard.commands.options import Format, OutputOption, examples, new_app
 from gpuguard.commands.output import complain, paint, write, write_json
 from gpuguard.commands.text import clean
+from gpuguard.model.errors import UsageError
 from gpuguard.model.exit_codes import ExitCode
 from gpuguard.model.plans import Finding, Level
 
@@ -23,11 +24,23 @@ app = new_app(
 _SHOWN = {Level.ERROR: "red", Level.WARNING: "yellow", Level.INFO: "cyan", Level.OK: "green"}
 
 
-@app.command(epilog=examples("gpuguard doctor", "gpuguard doctor 'gpu[001-032]' --all"))
+@app.command(
+    epilog=examples(
+        "gpuguard doctor", "gpuguard doctor 'gpu[001-032]' --all", "gpuguard doctor --job llm"
+    )
+)
 def doctor(
     hosts: Annotated[
         list[str] | None,
         typer.Argument(metavar="[HOST]…", help="Hosts, ranges or @groups; all by default."),
+    ] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(
+            "--job",
+            metavar="JOB",
+            help="Say what would stop a checkpoint of this job, and where it could go.",
+        ),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", "-a", help="Also show what is fine, and remarks.")
@@ -39,6 +52,8 @@ def doctor(
     from gpuguard.remote.pool import Pool
     from gpuguard.running.doctoring import examine_hosts
 
+    if job is not None:
+        return _examine_job(job, hosts, every, output)
     inventory = open_inventory()
     chosen = select_hosts(inventory, hosts or ())
     with Pool(Path(inventory.path).parent) as pool:
@@ -48,6 +63,30 @@ def doctor(
     else:
         print_json(reports, output)
     return exit_code(reports)
+
+
+def _examine_job(job: str, hosts: Sequence[str] | None, every: bool, output: Format) -> int:
+    from gpuguard.commands.context import open_desk
+    from gpuguard.commands.output import print_result
+    from gpuguard.commands.verdicts import verdict_items, verdict_lines
+    from gpuguard.running.job_doctor import examine_job
+
+    if hosts:
+        raise UsageError("--job looks at the job's own host and at all others", "leave HOST away")
+    with open_desk() as desk:
+        report = examine_job(desk, job)
+    if output is Format.TABLE:
+        for item in report.findings:
+            if item.level in (Level.ERROR, Level.WARNING) or every:
+                _print_finding(item, [f"{report.host}: {job}"])
+        if report.exit_code is ExitCode.OK:
+            write(f"{paint('ok', 'green')}  {job} on {report.host} can be saved")
+        for line in verdict_lines(report.verdicts, every):
+            write(line)
+        return int(report.exit_code)
+    items = verdict_items(report.verdicts)
+    print_result("gpuguard.doctor-job/1", {**report.to_dict(), "verdicts": items}, output, "")
+    return int(report.exit_code)
 
 
 def exit_code(reports: "Sequence[HostReport]") -> ExitCode:
@@ -99,7 +138,8 @@ def grouped(reports: "Sequence[HostReport]") -> dict[tuple[Any, ...], list[str]]
 
 def _print_finding(finding: Finding, hosts: Sequence[str]) -> None:
     word = paint(finding.level.value, _SHOWN[finding.level])
-    write(f"{word}  {_fold(hosts)}: {clean(finding.text)}  [{finding.code}]")
+    where = hosts[0] if len(hosts) == 1 else _fold(hosts)
+    write(f"{word}  {where}: {clean(finding.text)}  [{finding.code}]")
     if finding.remedy:
         write(f"    {clean(finding.remedy)}")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Optional
 
+from gpuguard.checkpoint.compatibility_files import is_program
 from gpuguard.checkpoint.elf_notes import build_id
 from gpuguard.model.manifests import OpenFile
 
@@ -21,11 +22,6 @@ def read_build_id(path: str) -> Optional[str]:
         return build_id(lambda offset, size: os.pread(handle, size, offset))
     finally:
         os.close(handle)
-
-
-def is_program(item: OpenFile) -> bool:
-    """Tell whether a file is code or data that was only mapped, such as a library."""
-    return item.mapped and not item.writable and not item.deleted and item.captured is None
 
 
 def add_build_ids(files: Iterable[OpenFile], root: int) -> tuple[OpenFile, ...]:

@@ -81,11 +81,11 @@ class Files(Step):
             undo_change(change)
 
 
-def decide_files(manifest: Manifest, folder: Path) -> list[tuple[OpenFile, FileDecision]]:
-    """Decide for every file of the manifest; `folder` holds the captured copies."""
+def decide_files(manifest: Manifest, folder: Optional[Path]) -> list[tuple[OpenFile, FileDecision]]:
+    """Decide for every file of the manifest; `folder` holds the captured copies, if there are."""
     decided = []
     for item in manifest.open_files:
-        captured: Optional[Path] = folder / item.captured if item.captured else None
+        captured = folder / item.captured if folder and item.captured else None
         decided.append((item, decide_file(item, look_at(item, captured))))
     return decided
 

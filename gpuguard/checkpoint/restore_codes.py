@@ -1,12 +1,13 @@
 """What can stand against bringing a job back on a host: gpuguard checkpoints show."""
 
-from gpuguard.checkpoint.code_entry import Code, error, remark, warning
+from gpuguard.checkpoint.code_entry import Code, error, warning
 
 _ANOTHER_HOST = "choose another host"
 _SAME_PACKAGES = "install the same version of the package there, or choose another host"
 
 # The rules in the order in which a verdict tells them.
 RULES = {
+    "cordon": "the host takes new work",
     "store": "the store is in reach and shows the checkpoint whole",
     "signature": "an enrolled host of this fleet signed the checkpoint",
     "copies": "no copy of the job lives on the host",
@@ -27,6 +28,9 @@ RULES = {
 }
 
 RESTORE: dict[str, Code] = {
+    "host-cordoned": error(
+        "new work is kept off the host", "gpuguard uncordon HOST, or choose another", "cordon"
+    ),
     "store-unreachable": error(
         "the host does not reach the store, or it is another one than before",
         "mount it there, then gpuguard doctor HOST",
@@ -95,11 +99,6 @@ RESTORE: dict[str, Code] = {
         "copy or mount them there, or choose another host",
         "files",
     ),
-    "files-placed": remark(
-        "files are made, cut back or replaced from the checkpoint; what was there is kept aside",
-        "none is needed",
-        "files",
-    ),
     "lock-held": error(
         "another process holds a lock on a file that the job had locked: CRIU would wait for ever",
         "end the process that holds it, or choose another host",
@@ -138,8 +137,5 @@ RESTORE: dict[str, Code] = {
         "the host's clock is behind the moment of the checkpoint",
         "timedatectl set-ntp true, on both",
         "clock",
-    ),
-    "host-unreachable": error(
-        "the host does not answer, so nothing is known of it", "gpuguard doctor HOST", "store"
     ),
 }

@@ -1,14 +1,14 @@
 """Choose the host that takes a job over: every rule for every host, with the reasons."""
 
-import re
 from dataclasses import dataclass
 
-from gpuguard.model.plans import Finding
+from gpuguard.checkpoint.compatibility import FROM_AFAR, judge
+from gpuguard.checkpoint.host_seen import HostSeen
+from gpuguard.checkpoint.preflight_codes import rule_of
+from gpuguard.model.plans import Finding, Level
 from gpuguard.planning.cordons import cordon_problems, cordon_remedy
 from gpuguard.planning.findings import inform, refuse
-from gpuguard.planning.views import FleetView, HostFacts, HostView, JobNeeds, StoreView
-
-_MEMORY_SPARE = 64 * 1024 * 1024  # bytes the host keeps beyond the job's own
+from gpuguard.planning.views import FleetView, HostFacts, HostView, StoreView
 
 
 @dataclass(frozen=True)
@@ -19,17 +19,15 @@ class Choice:
     findings: tuple[Finding, ...] = ()
 
 
-def choose_target(
-    job: str, wish: str | None, fleet: FleetView, needs: JobNeeds, store: StoreView
-) -> Choice:
+def choose_target(job: str, wish: str | None, fleet: FleetView, store: StoreView) -> Choice:
     """Return `wish` if it is fit, or else the fit host with most free memory."""
     if wish is not None:
         view = fleet.hosts.get(wish)
-        problems = _problems(job, view, needs, store) if view else ["it is not in the inventory"]
+        problems = _problems(job, view, store) if view else ["it is not in the inventory"]
         remedy = cordon_remedy(view) or _remedy(wish)
         reasons = tuple(refuse("target-unfit", wish, text, remedy) for text in problems)
         return Choice(None if reasons else wish, reasons)
-    judged = {name: _problems(job, view, needs, store) for name, view in fleet.hosts.items()}
+    judged = {name: _problems(job, view, store) for name, view in fleet.hosts.items()}
     fit = [name for name, problems in judged.items() if not problems]
     notes = tuple(
         inform("host-unfit", name, "; ".join(problems))
@@ -41,45 +39,42 @@ def choose_target(
     return Choice(max(fit, key=lambda name: _free(fleet.hosts[name])), notes)
 
 
-def _problems(job: str, view: HostView, needs: JobNeeds, store: StoreView) -> list[str]:
+def _problems(job: str, view: HostView, store: StoreView) -> list[str]:
     """Return why this host cannot take the job, one sentence each."""
     if not view.reachable or view.facts is None:
         return [f"it does not answer: {view.problem}", *cordon_problems(view)]
-    problems = [*cordon_problems(view), *_version_problems(view.facts, needs)]
-    wanted = needs.memory + _MEMORY_SPARE
-    have = view.facts.memory_available or 0
-    if have < wanted:
-        problems.append(f"it has {have >> 20} MiB of memory free, {wanted >> 20} MiB are needed")
+    problems = cordon_problems(view)
     known = view.job(job)
     if known is not None and known.state.value in ("running", "stopped", "unknown"):
         problems.append(f"a job {job} is {known.state.value} there")
     if not store.sees.get(view.name, False):
         reason = store.problems.get(view.name, f"{store.path} shows nothing of {job}")
         problems.append(f"it does not reach the store: {reason}")
-    return problems
+    return [*problems, *_verdict(view, store)]
 
 
-def _version_problems(facts: HostFacts, needs: JobNeeds) -> list[str]:
-    problems = []
-    if facts.arch != needs.arch:
-        problems.append(f"it is {facts.arch}, the job needs {needs.arch}")
-    if facts.criu is None:
-        problems.append("CRIU is not installed")
-    elif needs.criu is not None and _number(facts.criu) < _number(needs.criu):
-        problems.append(f"CRIU {facts.criu} is older than {needs.criu}, which made the checkpoint")
-    if _number(facts.kernel)[:2] < _number(needs.kernel)[:2]:
-        problems.append(f"kernel {facts.kernel} is older than {needs.kernel}")
-    missing = sorted(set(needs.cpu_flags) - set(facts.cpu_flags))
-    if needs.cpu_flags and missing:
-        problems.append(f"its CPU lacks {', '.join(missing[:6])}")
-    return problems
+def _verdict(view: HostView, store: StoreView) -> list[str]:
+    """Return what the host itself found, or what can be told from afar if it was not asked."""
+    found = store.verdicts.get(view.name)
+    if found is None and store.manifest is not None and view.facts is not None:
+        found = tuple(judge(store.manifest, _seen(view.name, view.facts), FROM_AFAR))
+    told = {"cordon", "copies"} | ({"store"} if not store.sees.get(view.name) else set())
+    return [
+        item.text
+        for item in found or ()
+        if item.level is Level.ERROR and rule_of(item.code) not in told
+    ]
 
 
-def _number(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version, as in ``(6, 1, 0)`` for ``6.1.0-18-amd64``."""
-    match = re.match(r"\d+(\.\d+)*", version.strip().lstrip("v"))
-    parts = [int(part) for part in match.group().split(".")] if match else []
-    return tuple([*parts, 0, 0, 0][:3])
+def _seen(name: str, facts: HostFacts) -> HostSeen:
+    return HostSeen(
+        name=name,
+        arch=facts.arch,
+        kernel=facts.kernel,
+        criu=facts.criu,
+        cpu_flags=facts.cpu_flags,
+        memory_available=facts.memory_available or 0,
+    )
 
 
 def _free(view: HostView) -> int:

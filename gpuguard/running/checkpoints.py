@@ -17,6 +17,7 @@ from gpuguard.running.enrolling import allowed_signers
 from gpuguard.running.listing import Seen, code_of, errors_of
 from gpuguard.running.locating import locate
 from gpuguard.running.stores import find_store, seeing_host, store_paths
+from gpuguard.running.verdicts import HostVerdict, Wanted, host_verdicts
 
 _VERIFY_SECONDS = 6 * 3600.0  # only a limit against waiting for ever; silence ends it much earlier
 
@@ -56,13 +57,22 @@ def list_all(desk: Desk, job: str | None) -> Seen:
     return Seen(tuple(items), (*errors, *errors_of(fleet)), code)
 
 
-def show(desk: Desk, job: str, checkpoint: str) -> dict[str, Any]:
-    """Return {"info", "manifest"}; raise UsageError if the store does not hold it."""
-    store, host = _store_of(desk, job)
-    answer: dict[str, Any] = desk.pool.session(host).call(
+def show(
+    desk: Desk, job: str, checkpoint: str, hosts: Iterable[str] | None = None
+) -> tuple[dict[str, Any], list[HostVerdict]]:
+    """Return {"info", "manifest"}, and what `hosts` (all by default) say of restoring it.
+
+    Raises:
+        UsageError: the store does not hold it.
+    """
+    fleet = locate(desk)
+    store = find_store(desk, fleet, job)
+    answer: dict[str, Any] = desk.pool.session(seeing_host(desk, store)).call(
         "store.show", store=store.path, job=job, checkpoint=checkpoint
     )
-    return answer
+    names = list(fleet.hosts if hosts is None else hosts)
+    chosen = FleetView({name: fleet.hosts[name] for name in names})
+    return answer, host_verdicts(desk, chosen, store, Wanted(job, checkpoint))
 
 
 def verify(desk: Desk, job: str, checkpoint: str | None) -> Verified:

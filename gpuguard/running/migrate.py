@@ -12,8 +12,9 @@ from gpuguard.checkpoint.limits import copy_seconds, restore_seconds
 from gpuguard.checkpoint.naming import make_checkpoint_id
 from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError
 from gpuguard.model.exit_codes import ExitCode
+from gpuguard.model.jobs import JobState
 from gpuguard.model.operations import OperationState
-from gpuguard.model.plans import Plan
+from gpuguard.model.plans import Finding, Plan
 from gpuguard.model.procedures import ProcedureRequest, ProcedureState
 from gpuguard.planning.migrate import plan_migrate
 from gpuguard.planning.requests import MigrateRequest
@@ -26,6 +27,7 @@ from gpuguard.running.leftovers import look
 from gpuguard.running.restore import Brought, restore_request
 from gpuguard.running.stores import view_store
 from gpuguard.running.undisturbed import undisturbed
+from gpuguard.running.verdicts import Wanted, preflight, with_verdicts
 from gpuguard.state.clock import stamp
 from gpuguard.state.operations import OperationLog
 
@@ -45,8 +47,15 @@ def prepare(desk: Desk, request: MigrateRequest, settle: bool = True) -> Plan:
     places = fleet.places(request.job)
     path = places[0].job.policy.store if places else None
     store = view_store(desk, fleet, request.job, path) if path else StoreView("")
+    ahead: tuple[Finding, ...] = ()
+    if path and places[0].job.state is JobState.RUNNING:
+        ahead, record = preflight(desk, places[0].host, request.job)
+        targets = fleet.without(places[0].host)
+        store = replace(store, manifest=record)
+        store = with_verdicts(desk, targets, store, Wanted(request.job))
     now = desk.clock.now()
-    plan = plan_migrate(request, fleet, store, stamp(now), operation_id("migrate", now))
+    plan_id = operation_id("migrate", now)
+    plan = plan_migrate(request, fleet, store, stamp(now), plan_id, ahead)
     return replace(plan, params={**plan.params, "hold_seconds": hold_seconds(store)})
 
 
@@ -64,22 +73,27 @@ def move(desk: Desk, plan: Plan) -> Brought:
         GpuguardError: it failed; the message says where the job is and the hint what goes on.
     """
     with journalled(desk, plan) as log:
-        return _Move(desk, log, plan).run()
+        return Move(desk, log, plan).run()
 
 
-class _Move:
-    def __init__(self, desk: Desk, log: OperationLog, plan: Plan) -> None:
+class Move:
+    """One move; with `checkpoint` one that was begun under this id, and is carried on."""
+
+    def __init__(
+        self, desk: Desk, log: OperationLog, plan: Plan, checkpoint: str | None = None
+    ) -> None:
         self.desk = desk
         self.log = log
         self.plan = plan
         self.job = plan.jobs[0]
         self.params = plan.params
-        self.checkpoint = make_checkpoint_id(desk.clock.now())
+        self.checkpoint = checkpoint or make_checkpoint_id(desk.clock.now())
         self.source = Follower(desk, log, self.params["source"], self._source_request())
         request = restore_request(desk, plan, self.checkpoint, desk.patience + 60.0)
         self.target = Follower(desk, log, self.params["target"], request)
 
     def run(self) -> Brought:
+        """Move the job; procedures that were begun earlier are gone on with."""
         try:
             self._hold(self.source)
             self._hold(self.target)
