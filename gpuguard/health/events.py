@@ -46,7 +46,7 @@ class Event:
             "time": {"form": self.prefix.form, "value": self.prefix.stamp},
             "trusted": self.trusted,
             "relayed": self.prefix.relayed,
-            "repeat": self.prefix.repeat,
+            "count": self.prefix.repeat,
             "kmsg": self.prefix.kmsg,
         }
         return {**common, **(self._xid() if self.kind == "xid" else self._sxid())}

@@ -20,6 +20,7 @@ from gpuguard.health.prefixes import Prefixes
 from gpuguard.health.stamps import Prefix
 
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
+_COLOUR = re.compile(rb"\x1b\[[0-9;]*m")  # of dmesg and journalctl at a terminal
 _ANCHORS = (b"NVRM: ", b"NVRM:", b"pcieport ", b"nvidia 0", b"INFO: task ", b"Linux version ")
 
 
@@ -117,6 +118,8 @@ class KernelLog:
 
     def _line(self, line: bytes, number: int) -> None:
         line = line.rstrip(b"\r")
+        if b"\x1b[" in line:
+            line = _COLOUR.sub(b"", line)
         if line[:1] == b"{":
             unpacked = unpack(line)
             if unpacked is not None:

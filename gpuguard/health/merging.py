@@ -62,7 +62,7 @@ class Merger:
         self._end(list(self._open))
 
     def _incident(self, pci: str, line: int, prefix: Prefix, fresh: bool) -> Open:
-        key = (prefix.host, pci)
+        key = self._key(prefix.host, pci)
         known = self._open.get(key)
         if known is not None and (
             (fresh and known.cleared) or known.over(prefix.axis, prefix.seconds)
@@ -75,6 +75,16 @@ class Merger:
             known = Open(pci, prefix.host, line, line, uuid=self._uuids.get(key))
             self._open[key] = known
         return known
+
+    def _key(self, host: Optional[str], pci: str) -> Key:
+        """Return under which key a device is open; a log may name its host in some lines only."""
+        key = (host, pci)
+        if key in self._open:
+            return key
+        if host is not None:
+            return (None, pci) if (None, pci) in self._open else key
+        named = [other for other in self._open if other[1] == pci]
+        return named[0] if len(named) == 1 else key
 
     def _end(self, keys: list[Key]) -> None:
         around = [*self._ended, *self._open.values()]

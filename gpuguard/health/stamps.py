@@ -28,7 +28,11 @@ _ISO_BRACKET = re.compile(rf"\[{_ISO}\]:?\s?")
 _ISO_PLAIN = re.compile(rf"{_ISO}\s+")
 _SYSLOG = re.compile(r"([^\W\d]{3,5})\.?\s+(\d{1,2}) (\d\d):(\d\d):(\d\d)(?:[.,](\d+))?\s+")
 _EPOCH = re.compile(r"(\d{4,11}(?:\.\d+))\s+(?=\S)")
-_KERNEL = re.compile(r"(?:(\S+)\s+)?kernel:\s*")
+_KERNEL = re.compile(r"(?:(\S+)\s+)?kernel(?::| - - -)\s*")
+# The weekday and zone of journalctl's full form, the version of a syslog record, and blanks.
+_SKIPPED = re.compile(
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?=\d{4}-)|(?:UTC|GMT|[A-Z]{2,4}T) (?=\S)|1 (?=\d{4}-)|\s+"
+)
 _TALOS = re.compile(rf"([\w.:-]+): ({'|'.join(_FACILITIES)}): ?\s*{_LEVEL}:\s*(?=\[)")
 _REPEATED = re.compile(r"(?:(\S+)\s+)?(?:\w+: )?message repeated (\d+) times: \[\s?")
 _TRACE = re.compile(r"\s*\S.*?-\d+\s+(?:\(.{0,9}\)\s+)?\[\d+\]\s+\S+\s+(\d+\.\d+): \w+:\s*$")
@@ -196,7 +200,7 @@ _PIECES = (
     (_DECODED, _on_decoded),
     (_KERNEL, _on_kernel),
     (_REPEATED, _on_repeated),
-    (re.compile(r"\s+"), lambda prefix, match: prefix),
+    (_SKIPPED, lambda prefix, match: prefix),
 )
 
 

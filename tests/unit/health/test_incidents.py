@@ -163,3 +163,22 @@ def test_unsupported_gpu_at_probe_time_is_not_lost() -> None:
         )
         == []
     )
+
+
+def test_a_log_that_names_its_host_in_some_lines_only_is_one_hosts() -> None:
+    found = one(
+        f"May 19 07:08:57 n1 kernel: {GPU}31, pid=1, name=x, Ch 1",
+        f"[  12.0] {GPU}43, pid=1, name=x, Ch 1",
+    )
+    assert (found["host"], found["codes"]) == ("n1", [31, 43])
+
+
+def test_colours_of_a_terminal_are_looked_through() -> None:
+    line = "\x1b[32m[   12.000000] \x1b[0m\x1b[33mNVRM: \x1b[0mXid (PCI:0000:4e:00): 46, pid=1"
+    assert one(line)["primary"] == 46
+
+
+def test_repeated_messages_count_as_often_as_they_came() -> None:
+    line = f"May 19 07:08:57 n kernel: {{}}{GPU}45, pid=1, name=x, Ch 1{{}}"
+    found = one(line.format("", ""), line.format("message repeated 47 times: [ ", "]"))
+    assert found["count"] == 48
