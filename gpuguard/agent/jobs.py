@@ -87,7 +87,7 @@ def observe(paths: NodePaths, job: Job) -> Job:
         if job.origin is JobOrigin.LAUNCHED or (job.supervisor)
         else JobStatus()
     )
-    if status.kind in ("exit", "signal"):
+    if status.kind in ("exit", "signal", "lapsed"):
         return _ended(job, status)
     if job.boot_id != boot_id() and job.state is JobState.EXITED:
         return job
@@ -113,7 +113,7 @@ def _observe_end(folder: Path, job: Job, status: JobStatus) -> Job:
         # The supervisor writes the exit code before it ends.
         _wait_for_end(job)
     last = read_status(folder / "status")
-    if last.kind in ("exit", "signal"):
+    if last.kind in ("exit", "signal", "lapsed"):
         return _ended(job, last)
     if last.kind == "failed":
         return _lost(job, f"it did not start: {last.text}")
@@ -144,6 +144,9 @@ def _given_away(folder: Path, epoch: int) -> bool:
 
 
 def _ended(job: Job, status: JobStatus) -> Job:
+    if status.kind == "lapsed":
+        note = f"it ended itself, its lease had lapsed: {status.text}"
+        return _lost(dataclasses.replace(job, note=None), note)
     code = status.number if status.kind == "exit" else -status.number
     return dataclasses.replace(job, state=JobState.EXITED, exit_code=code, processes=0)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class JobStatus:
-    """One of: running PID, exit CODE, signal NUMBER, failed REASON; kind "" for none."""
+    """One of: running PID, exit CODE, signal NUMBER, lapsed REASON, failed REASON; or kind ""."""
 
     kind: str = ""
     number: int = 0
@@ -22,7 +22,7 @@ def read_status(path: Path) -> JobStatus:
         kind, _, rest = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
     except FileNotFoundError:
         return JobStatus()
-    if kind == "failed":
+    if kind in ("failed", "lapsed"):
         return JobStatus(kind, text=rest)
     if kind in ("running", "exit", "signal") and rest.isdigit():
         return JobStatus(kind, int(rest))

@@ -11,7 +11,7 @@ from gpuguard.agent.clock import boot_id, utc_now
 from gpuguard.agent.cordons import require_no_cordon
 from gpuguard.agent.locks import job_lock, read_holder
 from gpuguard.agent.paths import NodePaths
-from gpuguard.agent.supervision import Launch, run_words, start_supervised
+from gpuguard.agent.supervision import Launch, lease_order, run_words, start_supervised
 from gpuguard.model.errors import RefusedError, UsageError
 from gpuguard.model.jobs import Job, JobOrigin, JobPolicy, JobSpec, JobState, ProcessRef
 
@@ -114,6 +114,7 @@ def _order(job: Job, user: pwd.struct_passwd, log: Path) -> dict[str, Any]:
         "env": {**_environment(user), **job.spec.env},
         "user": user.pw_name,
         "log": str(log),
+        **lease_order(job.spec, job.policy, job.epoch),
         "oom_score_adj": Path("/proc/self/oom_score_adj").read_text(encoding="ascii").strip(),
     }
 

@@ -20,6 +20,7 @@ from gpuguard.agent.supervision import (
     Launch,
     end_supervised,
     find_supervisor,
+    lease_order,
     restore_words,
     start_supervised,
 )
@@ -57,6 +58,7 @@ class Restore(Step):
         launch = Launch(
             folder=folder,
             words=restore_words(folder, _last_pid(manifest), _criu(ctx, manifest)),
+            order=lease_order(manifest.job, facts.policy_of(ctx), int(ctx.facts["epoch"])),
             deadline=restore_seconds(manifest.bytes, len(manifest.tree)),
         )
         try:

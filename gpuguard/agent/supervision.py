@@ -13,7 +13,7 @@ from gpuguard.agent import processes
 from gpuguard.agent.detach import scope_argv, systemd_runs
 from gpuguard.agent.jobstatus import read_status
 from gpuguard.model.errors import GpuguardError
-from gpuguard.model.jobs import ProcessRef
+from gpuguard.model.jobs import JobPolicy, JobSpec, ProcessRef
 
 FIRST_LAST_PID = 999  # the job root becomes pid 1000 of its namespace
 _POLL_SECONDS = 0.01
@@ -48,6 +48,14 @@ def run_words(folder: Path, last: int = FIRST_LAST_PID) -> tuple[str, ...]:
 def restore_words(folder: Path, last: int, criu: tuple[str, ...]) -> tuple[str, ...]:
     """Return the supervisor's words for a restore; `criu` must hold --pidfile PATH."""
     return ("restore", str(last), str(folder / "status"), "--", *criu)
+
+
+def lease_order(spec: JobSpec, policy: JobPolicy, epoch: int) -> dict[str, Any]:
+    """Return what the supervisor's order says of the job's lease; nothing if it keeps none."""
+    if policy.lease is None or policy.store is None:
+        return {}
+    lease = {"store": policy.store, "job": spec.name, "uid": spec.uid}
+    return {"lease": {**lease, "epoch": epoch, "seconds": policy.lease}}
 
 
 def supervisor_argv(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -158,7 +166,7 @@ def _wait_for_job(launch: Launch, supervisor: ProcessRef) -> int:
     while True:
         alive = processes.alive(supervisor)
         status = read_status(launch.folder / "status")
-        if status.kind in ("running", "exit", "signal"):
+        if status.kind in ("running", "exit", "signal", "lapsed"):
             return status.number if status.kind == "running" else 0
         if status.kind == "failed" or not alive:
             raise GpuguardError(

@@ -3,11 +3,13 @@
     python3 -I supervisor.py run LAST STATUS
     python3 -I supervisor.py restore LAST STATUS -- CRIU-COMMAND…
 
-It begins when stdin has brought its order to the end, JSON: the job to run, or {} for a restore.
+It begins when stdin has brought its order to the end, JSON: the job to run, or {} for a restore;
+with `lease` in it the job ends itself when its store cannot be reached for that long.
 Until then nothing has happened, so the caller can note who it is first, and may die.
 LAST is the pid after which the kernel counts on, so that every later process is outside the pids an
-image needs. STATUS is replaced by rename: `running PID`, `exit CODE`, `signal NUMBER` or
-`failed REASON`. The file stands alone, because the agent's folder may be replaced while it lives.
+image needs. STATUS is replaced by rename: `running PID`, `exit CODE`, `signal NUMBER`,
+`lapsed REASON` or `failed REASON`. All it needs is loaded before the job runs, because the agent's
+folder may be replaced while it lives.
 """
 
 import ctypes
@@ -17,14 +19,20 @@ import os
 import pwd
 import signal
 import sys
+import threading
 import time
-from typing import Any, NoReturn, Optional
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
+
+if TYPE_CHECKING:
+    from gpuguard.agent.lease import Lease
 
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, linux/prctl.h
 _FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _WATCHED = {signal.SIGCHLD, *_FORWARDED}
 _PADDING = 256  # bytes kept ready on disk for the exit code
 _SHIELD = "-1000"
+_LOOKS_SECONDS = 5.0
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -82,6 +90,7 @@ def main(words: list[str]) -> int:
     order = _read_order()
     if order is None:
         return 1
+    lease = _lease(order)
     root = _run(status, order) if words[0] == "run" else _restore(status, words[4:], ended)
     if root is None:
         return 1
@@ -91,9 +100,19 @@ def main(words: list[str]) -> int:
         status.reserve()
     except OSError as error:
         _say(f"no room for the exit code yet: {error}")
-    code = _stay(root, ended)
-    status.write_last(f"exit {code}" if code >= 0 else f"signal {-code}")
+    code = _stay(root, ended, lease)
+    text = f"exit {code}" if code >= 0 else f"signal {-code}"
+    status.write_last(f"lapsed {lease.why}" if lease and lease.why else text)
     return 0
+
+
+def _lease(order: dict[str, Any]) -> "Optional[Lease]":
+    if not order.get("lease"):
+        return None
+    # Before anything runs: later the agent's folder need not be there any more.
+    from gpuguard.agent.lease import Lease
+
+    return Lease(order["lease"], _say)
 
 
 def _read_order() -> Optional[dict[str, Any]]:
@@ -193,19 +212,43 @@ def _restore(status: Status, command: list[str], ended: dict[int, int]) -> Optio
     return root
 
 
-def _stay(root: int, ended: dict[int, int]) -> int:
+def _stay(root: int, ended: dict[int, int], lease: "Optional[Lease]") -> int:
+    if lease:
+        threading.Thread(target=lease.keep, daemon=True).start()
     while root not in ended:
-        number = _next_signal()
+        number = _next_signal(lease.pause if lease else _LOOKS_SECONDS)
         if number in _FORWARDED:
             _forward(root, number)
         _reap(ended)
+        if lease and root not in ended and lease.lapsed():
+            _kill_all()
     return ended[root]
 
 
-def _next_signal() -> int:
+def _next_signal(seconds: float = _LOOKS_SECONDS) -> int:
     # The limit covers a child that ended while nobody looked, e.g. before it was ours.
-    found = signal.sigtimedwait(_WATCHED, 5.0)
+    found = signal.sigtimedwait(_WATCHED, seconds)
     return found.si_signo if found else 0
+
+
+def _kill_all() -> None:
+    """Kill what descends from us; a CRIU that entered from outside has a parent of its own."""
+    parents = dict(_parents())
+    for pid in parents:
+        above = pid
+        while above in parents and above != 1:
+            above = parents[above]
+        if above == 1 and pid != 1:
+            _forward(pid, signal.SIGKILL)
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                yield int(name), int(file.read().rpartition(b")")[2].split()[1])
+        except OSError:
+            continue
 
 
 def _forward(root: int, number: int) -> None:
@@ -252,6 +295,7 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
     try:
         sys.exit(main(sys.argv[1:]))
     except Exception as error:
