@@ -98,6 +98,14 @@ class Publish(Step):
         if not facts.stays_stopped(ctx):
             facts.clear_stage(ctx)
 
+    def happened(self, ctx: Context) -> bool:
+        """Tell whether it has its name: then it is durable, and a job beside it is as asked for.
+
+        A move is not carried on: nobody may be there any more to hand the job over to.
+        """
+        final = _partial(ctx).parent / facts.checkpoint_id(ctx)
+        return ctx.params.get("after") != facts.HOLD and final.exists()
+
     def undo(self, ctx: Context) -> None:
         """Let the job go on; a published checkpoint stays, it is whole."""
         facts.thaw(ctx)

@@ -5,7 +5,7 @@ from typing import Any, Optional
 
 from gpuguard.agent.places import error_of, log_exception
 from gpuguard.agent.procedure import Context, Procedure, Step
-from gpuguard.agent.told import close_told
+from gpuguard.agent.told import close_told, is_called_off
 from gpuguard.model.errors import GpuguardError
 from gpuguard.model.procedures import EntryState, ProcedureState
 
@@ -40,15 +40,23 @@ def recover(procedure: Procedure, ctx: Context) -> Outcome:
     close_told(ctx.folder)
     failure = ctx.facts.get("failure") or _died(ctx)
     _wait_for_criu(ctx)
-    if ctx.committed:
+    if ctx.committed or _cut_off_done(procedure, ctx):
         return run(procedure, ctx)
     return _fail(procedure, ctx, failure)
+
+
+def _cut_off_done(procedure: Procedure, ctx: Context) -> bool:
+    """Tell whether the step that was cut off had its effect, so that going back would be a lie."""
+    cut = [step for step in procedure.steps if ctx.journal.states(step.name) == {EntryState.BEGIN}]
+    return len(cut) == 1 and cut[0].happened(ctx)
 
 
 def _do(procedure: Procedure, step: Step, ctx: Context) -> None:
     if EntryState.DONE in ctx.journal.states(step.name) or not step.applies(ctx):
         return
     ctx.step = step.name
+    if not ctx.committed and is_called_off(ctx.folder):
+        raise GpuguardError(f"it was called off before step {step.name}")
     ctx.journal.append(step.name, EntryState.BEGIN)
     step.do(ctx)
     data: dict[str, Any] = {"result": ctx.result} if ctx.result else {}

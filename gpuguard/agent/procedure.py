@@ -83,6 +83,10 @@ class Step:
     def do(self, ctx: Context) -> None:
         """Do the step; record what undo needs before acting."""
 
+    def happened(self, ctx: Context) -> bool:
+        """Tell after a crash in the middle of `do` whether its effect is there for good."""
+        return False
+
     def undo(self, ctx: Context) -> None:
         """Put back what `do` changed; idempotent, from facts, params and the world alone."""
 

@@ -13,7 +13,7 @@ from gpuguard.agent.kinds import find_kind
 from gpuguard.agent.locks import is_locked
 from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.recovery import recover_abandoned
-from gpuguard.agent.told import tell
+from gpuguard.agent.told import call_off, tell
 from gpuguard.model.errors import GpuguardError, UsageError, error_from_dict
 from gpuguard.model.procedures import ProcedureRequest, ProcedureState, ProcedureStatus
 
@@ -21,6 +21,7 @@ _POLL_SECONDS = 0.005
 _START_SECONDS = 30.0
 _TAKEN_SECONDS = 5.0
 _WORDS = ("go", "give_away", "discard")
+CALL_OFF = "call_off"  # taken at any time before the commit, holding or not
 
 
 def start_procedure(paths: NodePaths, request: ProcedureRequest) -> ProcedureStatus:
@@ -74,6 +75,9 @@ def tell_procedure(
     """
     folder = paths.procedure(procedure_id)
     request = records.read_request(folder)
+    if word == CALL_OFF:
+        call_off(folder)
+        return records.read_status(folder)
     if word not in _WORDS or (request.words and word not in request.words):
         raise UsageError(f"procedure {procedure_id} knows no word {word!r}")
     tell(folder, word, data)
@@ -91,11 +95,12 @@ def list_procedures(paths: NodePaths) -> list[ProcedureStatus]:
 
 
 def show_procedure(paths: NodePaths, procedure_id: str) -> dict[str, Any]:
-    """Return the status of a procedure and its journal entries."""
+    """Return the status of a procedure, its journal entries and what was asked for."""
     folder = paths.procedure(procedure_id)
     status = records.read_status(folder)
     entries = [entry.to_dict() for entry in Journal.read(folder).entries]
-    return {"status": status.to_dict(), "entries": entries}
+    request = records.read_request(folder).to_dict()
+    return {"status": status.to_dict(), "entries": entries, "request": request}
 
 
 def _has_begun(folder: Path) -> bool:

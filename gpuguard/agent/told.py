@@ -13,6 +13,7 @@ from gpuguard.agent.disk import read_json, write_json
 from gpuguard.model.errors import RefusedError
 
 POLL_SECONDS = 0.01
+_CALLED_OFF = "called-off.json"
 
 Told = Optional[tuple[str, dict[str, Any]]]
 
@@ -54,6 +55,16 @@ def tell(folder: Path, word: str, data: dict[str, Any]) -> None:
             f"procedure {folder.name} does not wait for {word!r}",
             f"see where it stands: gpuguard ops show {folder.name}",
         ) from None
+
+
+def call_off(folder: Path) -> None:
+    """Have the procedure in `folder` walk back before its next step, unless it is committed."""
+    write_json(folder / _CALLED_OFF, {})
+
+
+def is_called_off(folder: Path) -> bool:
+    """Tell whether somebody called the procedure in `folder` off."""
+    return (folder / _CALLED_OFF).exists()
 
 
 def close_told(folder: Path) -> Optional[Path]:

@@ -67,20 +67,30 @@ class Follower:
         """
         self.note("asked", f"{self.request.kind} {self.request.id}", self.request.kind)
         try:
-            return self._take(
-                lambda session: session.call(
-                    "procedures.start", timeout=_START_SECONDS, request=self.request.to_dict()
-                )
-            )
+            return self._ask_to_start()
         except (BusyError, RefusedError, UsageError):
             self.asked = False  # the node said no before it began
             raise
 
     def watch(self) -> ProcedureStatus:
-        """Report the journal until the procedure holds, ends or is abandoned."""
-        return self._take(
-            lambda session: session.stream(
-                "procedures.watch", self._on_event, id=self.request.id, after_seq=self._seq
+        """Report the journal until the procedure holds or ends.
+
+        A procedure that nobody on the host is at work on any more is asked for once again: the
+        same id is not done twice, but what was cut off is settled first.
+        """
+        status = self._watch()
+        if status.state is not ProcedureState.ABANDONED:
+            return status
+        self.note("found", "nobody is at work on it any more: it is settled", self._step)
+        self._ask_to_start()
+        return self._watch()
+
+    def call_off(self) -> None:
+        """Have a procedure that does not hold undone before its next step, if it still can be."""
+        self.note("told", "call_off", self._step)
+        self._take(
+            lambda session: session.call(
+                "procedures.tell", timeout=_TELL_SECONDS, id=self.request.id, word="call_off"
             )
         )
 
@@ -131,6 +141,20 @@ class Follower:
     def note(self, state: str, text: str, step: str) -> None:
         """Report and write down something of the operator's side."""
         self._report(Progress(self.host, step, state, text, self.job))
+
+    def _ask_to_start(self) -> ProcedureStatus:
+        return self._take(
+            lambda session: session.call(
+                "procedures.start", timeout=_START_SECONDS, request=self.request.to_dict()
+            )
+        )
+
+    def _watch(self) -> ProcedureStatus:
+        return self._take(
+            lambda session: session.stream(
+                "procedures.watch", self._on_event, id=self.request.id, after_seq=self._seq
+            )
+        )
 
     def _take(self, ask: Callable[[Session], Any]) -> ProcedureStatus:
         try:

@@ -45,7 +45,7 @@ def _settle(desk: Desk, fleet: FleetView, operation: Operation) -> bool:
     target = _follow(desk, plan, names[1], "restore", "bring")
     error: GpuguardError | None = None
     try:
-        done = _finish(source, target)
+        done = finish_move(source, target)
     except GpuguardError as problem:
         error, done = problem, False
     state = OperationState.DONE if done else OperationState.FAILED
@@ -53,7 +53,7 @@ def _settle(desk: Desk, fleet: FleetView, operation: Operation) -> bool:
     return True
 
 
-def _finish(source: Follower, target: Follower) -> bool:
+def finish_move(source: Follower, target: Follower) -> bool:
     """Carry the move on if the source has given the job away, undo it if not; True if it moved."""
     gave = _state(source) is ProcedureState.DONE
     holds = _state(target) is ProcedureState.HOLDING

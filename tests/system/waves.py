@@ -148,7 +148,7 @@ def _recover(crew: Crew, cases: list[Case]) -> None:
     for case, operation in cut:
         word = "abort" if case.victim.endswith("abort") else "resume"
         case.recovered_by.append(f"ops {word}")
-        resumed.append(crew.typist.start("ops", word, operation["id"], "--yes"))
+        resumed.append(crew.typist.start("ops", word, operation["id"]))
     for (case, _), ended in zip(cut, crew.typist.wait(resumed, 180), strict=True):
         if ended.code not in (0, 1, 5):
             case.problems.append(f"ops said {ended.code}: {ended.err}")

@@ -25,7 +25,7 @@ def killed_move(
     desk, _ = desk_of(tmp_path, [source, target])
     plan = migrate.prepare(desk, MigrateRequest("llm"))
     log = desk.operations.begin(plan, "me@here")
-    move = migrate._Move(desk, log, plan)
+    move = migrate.Move(desk, log, plan)
 
     def die(*args: Any) -> None:
         raise Killed
@@ -49,7 +49,7 @@ def killed_move(
 @pytest.fixture(autouse=True)
 def _no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_bring", "_go"):
-        monkeypatch.setattr(migrate._Move, name, None, raising=False)
+        monkeypatch.setattr(migrate.Move, name, None, raising=False)
 
 
 def test_a_source_that_waits_goes_on_at_once(
