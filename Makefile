@@ -9,8 +9,10 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 READY := .venv/.ready
 JOBS ?= auto
+MINUTES ?= 10
+SEED ?= 1
 
-.PHONY: help setup unit test lint format snapshots demo bench constraints clean packages
+.PHONY: help setup unit test lint format snapshots demo bench soak constraints clean packages
 
 help:  ## Print this list
 	@awk 'BEGIN {FS = ":.*## "; print "usage: make TARGET\n"} \
@@ -43,6 +45,9 @@ demo: $(READY)  ## Show a running job move between hosts, in the practice fleet 
 
 bench: $(READY)  ## Measure against the rivals and write docs/measured/bench.md (as root)
 	@$(BIN)/python scripts/bench --write docs/measured/bench.md
+
+soak: $(READY)  ## Break a practice fleet for MINUTES=10 by SEED=1 and check the promises (as root)
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)
 
 constraints: $(READY)  ## Pin the versions installed now in constraints.txt
 	$(BIN)/pip freeze --all --exclude-editable | scripts/pins > constraints.new
