@@ -13,6 +13,7 @@ from gpuguard.checkpoint.naming import make_checkpoint_id
 from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError
 from gpuguard.model.exit_codes import ExitCode
 from gpuguard.model.jobs import JobState
+from gpuguard.model.jobs import Job, JobState
 from gpuguard.model.operations import OperationState
 from gpuguard.model.plans import Finding, Plan
 from gpuguard.model.procedures import ProcedureRequest, ProcedureState
@@ -137,8 +138,24 @@ class Move:
         if problem is not None:
             text = f"{error.message}; {problem}"
             raise type(error)(text, f"gpuguard jobs show {self.job}", error.details) from error
-        text = f"{error.message}; {self.job} goes on on {self.source.host} as before"
-        raise type(error)(text, error.hint, error.details) from error
+        where, hint = self._how_it_is()
+        raise type(error)(f"{error.message}; {where}", hint or error.hint, error.details) from error
+
+    def _how_it_is(self) -> tuple[str, str | None]:
+        """Say what the source reports of the job now: undone is not running after a reboot."""
+        host = self.source.host
+        try:
+            records = map(Job.from_dict, self.desk.session(host).call("jobs.list"))
+            state = next((job.state for job in records if job.spec.name == self.job), None)
+        except (GpuguardError, ValueError) as error:
+            return (
+                f"{host} does not say how {self.job} is: {error}",
+                f"gpuguard jobs show {self.job}",
+            )
+        if state is JobState.RUNNING:
+            return f"{self.job} goes on on {host} as before", None
+        seen = state.value if state else "unknown"
+        return f"on {host} {self.job} is {seen}", f"gpuguard restore {self.job}"
 
     def _discard(self, follower: Follower) -> str | None:
         """Have one side undone; return what is wrong with it, None if nothing is."""

@@ -1,10 +1,12 @@
 """The handover: at no point of failure are there two live copies, or none without a way out."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError
+from gpuguard.model.jobs import JobState
 from gpuguard.model.operations import OperationState
 from gpuguard.model.plans import Plan
 from gpuguard.planning.requests import MigrateRequest
@@ -199,3 +201,13 @@ def test_ctrl_c_before_the_handover_puts_everything_back(
     assert source.log[-2:] == ["undone", "told discard"]
     assert all(run.state == "failed" for run in target.procedures.values())
     assert desk.operations.show(plan.id).state is OperationState.INTERRUPTED
+
+
+def test_a_source_that_lost_the_job_is_not_said_to_go_on(tmp_path: Path) -> None:
+    source = Node("gpu001", Script(fail_at="dump"), [running_job()])
+    desk, _ = desk_of(tmp_path, [source, Node("gpu002")])
+    plan = prepare(desk, MigrateRequest("llm"))
+    source.jobs = [dataclasses.replace(running_job(), state=JobState.LOST)]
+    with pytest.raises(GpuguardError, match="on gpu001 llm is lost") as caught:
+        move(desk, plan)
+    assert caught.value.hint == "gpuguard restore llm"
