@@ -12,7 +12,6 @@ from gpuguard.checkpoint.limits import copy_seconds, restore_seconds
 from gpuguard.checkpoint.naming import make_checkpoint_id
 from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError
 from gpuguard.model.exit_codes import ExitCode
-from gpuguard.model.jobs import JobState
 from gpuguard.model.jobs import Job, JobState
 from gpuguard.model.operations import OperationState
 from gpuguard.model.plans import Finding, Plan
