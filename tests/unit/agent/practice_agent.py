@@ -13,7 +13,10 @@ from gpuguard.model.errors import GpuguardError
 
 
 class Mark(Step):
-    """Makes a file in the world; undo removes it. Slow, broken or stuck as the params say."""
+    """Makes a file in the world; undo removes it. Slow, broken or stuck as the params say.
+
+    A step is slow the first time alone; one that waits does so until a test releases it.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,13 +31,20 @@ class Mark(Step):
             fill(Path(ctx.params["fills"][self.name]))
             for number in range(1000):
                 ctx.record("x" * 1000, number=number)
-        deadline = time.monotonic() + ctx.params.get("slow", {}).get(self.name, 0)
-        while time.monotonic() < deadline:
-            time.sleep(0.01)
+        self._take_time(ctx)
         if self.name == ctx.params.get("fails"):
             raise GpuguardError(f"{self.name} was told to fail", "do not tell it")
         if self.name == ctx.params.get("breaks"):
             raise ZeroDivisionError("by accident")
+
+    def _take_time(self, ctx: Context) -> None:
+        world = Path(ctx.params["world"])
+        first = (world / "calls").read_text().splitlines().count(f"do {self.name}") == 1
+        deadline = time.monotonic() + ctx.params.get("slow", {}).get(self.name, 0) * first
+        while time.monotonic() < deadline:
+            time.sleep(0.01)
+        while self.name == ctx.params.get("waits") and not (world / "released").exists():
+            time.sleep(0.01)
 
     def undo(self, ctx: Context) -> None:
         if self.name == ctx.params.get("cannot_undo"):

@@ -10,7 +10,7 @@ import pytest
 
 from gpuguard.agent import processes
 from gpuguard.model.errors import BusyError, GpuguardError, RefusedError, UsageError
-from tests.unit.agent.kit import Agent, at_work, calls, request, wait_for
+from tests.unit.agent.kit import Agent, at_work, calls, release, request, wait_for
 
 
 def follow(agent: Agent, procedure_id: str, after: int = 0) -> tuple[dict[str, Any], list[Any]]:
@@ -84,6 +84,12 @@ def test_second_procedure_on_a_job_is_busy_and_names_the_holder(agent: Agent, wo
     assert holder["since"]
     assert processes.start_time(holder["pid"]) == holder["start_time"]
     assert [status["id"] for status in agent.call("procedures.list")] == ["p1"]
+
+
+def test_a_job_is_not_started_while_a_procedure_works_on_it(
+    agent: Agent, world: Path, as_root: None
+) -> None:
+    agent.call("procedures.start", request=request("p1", world, slow={"one": 30}))
     with pytest.raises(BusyError):
         agent.call("jobs.run", spec={"name": "train", "uid": "u", "command": ["true"]})
 
@@ -116,10 +122,11 @@ def test_hold_ends_at_its_deadline(agent: Agent, world: Path) -> None:
 
 def test_agent_may_go_while_the_procedure_runs(root: Path, world: Path) -> None:
     first = Agent(root)
-    first.call("procedures.start", request=request("p1", world, slow={"one": 1}))
+    first.call("procedures.start", request=request("p1", world, waits="one"))
     first.kill()
     second = Agent(root)
     assert second.hello["recovered"] == []
+    release(world)
     status, seen = follow(second, "p1")
     assert status["state"] == "done"
     assert seen[0]["step"] == "start"
@@ -138,7 +145,7 @@ def test_killed_runner_is_undone_by_the_watchdog(agent: Agent, root: Path, world
 
 
 def test_killed_runner_after_the_commit_goes_forward(agent: Agent, root: Path, world: Path) -> None:
-    agent.call("procedures.start", request=request("p1", world, slow={"three": 3}))
+    agent.call("procedures.start", request=request("p1", world, slow={"three": 30}))
     wait_for(lambda: "do three" in calls(world))
     _, runner = at_work(root, "p1")
     processes.send_signal(runner, signal.SIGKILL)
@@ -149,12 +156,13 @@ def test_killed_runner_after_the_commit_goes_forward(agent: Agent, root: Path, w
 
 
 def test_killed_watchdog_leaves_the_runner_its_locks(agent: Agent, root: Path, world: Path) -> None:
-    agent.call("procedures.start", request=request("p1", world, slow={"one": 2}))
+    agent.call("procedures.start", request=request("p1", world, waits="one"))
     watchdog, runner = wait_for(lambda: at_work(root, "p1")[1:] and at_work(root, "p1"))
     processes.send_signal(watchdog, signal.SIGKILL)
     with pytest.raises(BusyError):
         agent.call("procedures.start", request=request("p2", world))
     assert processes.alive(runner)
+    release(world)
     assert follow(agent, "p1")[0]["state"] == "done"
 
 
@@ -256,7 +264,7 @@ def test_unknown_kind_and_id_are_the_callers_errors(agent: Agent, world: Path) -
 
 
 def test_watchdog_leads_a_session_of_its_own(agent: Agent, root: Path, world: Path) -> None:
-    agent.call("procedures.start", request=request("p1", world, slow={"one": 1}))
+    agent.call("procedures.start", request=request("p1", world, waits="one"))
     watchdog, runner = wait_for(lambda: at_work(root, "p1")[1:] and at_work(root, "p1"))
     found = processes.stat(watchdog.pid)
     assert found and found.parent != agent.pid

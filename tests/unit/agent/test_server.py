@@ -15,7 +15,7 @@ import gpuguard
 from gpuguard.agent.methods import METHODS
 from gpuguard.agent.server import MAX_LINE
 from gpuguard.model.errors import UsageError
-from tests.unit.agent.kit import Agent, request, wait_for
+from tests.unit.agent.kit import Agent, at_work, release, request, wait_for
 from tests.unit.test_bundle import old_python
 
 MAIN = Path(gpuguard.__file__).parent / "agent" / "main.py"
@@ -71,11 +71,10 @@ def test_wrong_params_are_the_callers_error(agent: Agent) -> None:
 
 
 def test_a_slow_request_delays_no_other(agent: Agent, world: Path) -> None:
-    agent.call("procedures.start", request=request("p1", world, slow={"one": 1}))
+    agent.call("procedures.start", request=request("p1", world, waits="one"))
     watch = agent.ask("procedures.watch", id="p1", after_seq=0)
-    began = time.monotonic()
     agent.call("ping")
-    assert time.monotonic() - began < 0.5
+    release(world)
     while "result" not in (message := agent.answer(watch)):
         assert message["event"]["entry"]
     assert message["result"]["state"] == "done"
@@ -99,7 +98,7 @@ def test_agent_ends_when_stdin_ends(root: Path) -> None:
     agent = Agent(root)
     began = time.monotonic()
     assert agent.close() == 0
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
 
 
 def test_a_change_under_way_is_finished_when_stdin_ends(
@@ -117,7 +116,7 @@ def test_closed_stdout_ends_the_agent_but_no_procedure(root: Path, world: Path) 
     ask = {
         "id": 1,
         "method": "procedures.start",
-        "params": {"request": request("p1", world, slow={"one": 0.5})},
+        "params": {"request": request("p1", world, waits="one")},
     }
     program = Path(__file__).with_name("practice_agent.py")
     reader, writer = os.pipe()
@@ -133,6 +132,8 @@ def test_closed_stdout_ends_the_agent_but_no_procedure(root: Path, world: Path) 
     assert process.stdin
     process.stdin.write(json.dumps(ask).encode() + b"\n")
     process.stdin.flush()
+    wait_for(lambda: at_work(root, "p1"))
+    release(world)
     wait_for(lambda: (root / "procedures" / "p1" / "result.json").exists())
     process.stdin.close()
     assert process.wait(10) in (0, 1)

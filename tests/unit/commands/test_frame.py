@@ -1,16 +1,19 @@
 """The frame of the command line: help, mistakes, errors as text and as JSON, exit codes."""
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from gpuguard.commands.options import hoist
+from gpuguard.commands import main
+from gpuguard.commands.options import Settings, hoist, use_settings
 from gpuguard.commands.table import COMMANDS
 
 HEAVY = ("rich", "textual", "paramiko", "pydantic", "pynvml", "yaml")
@@ -47,6 +50,31 @@ def fleet(tmp_path: Path) -> dict[str, str]:
     }
 
 
+Ask = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+    """Run a command line in this process, which spares Python's start and every import."""
+    for name in [*os.environ]:
+        if name.startswith(("GPUGUARD_", "XDG_", "NO_COLOR")):
+            monkeypatch.delenv(name)
+
+    def ask(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(SystemExit) as ended:
+            main.run([*words])
+        assert isinstance(ended.value.code, int)
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(words, ended.value.code, said.out, said.err)
+
+    before = signal.getsignal(signal.SIGTERM)
+    yield ask
+    signal.signal(signal.SIGTERM, before)
+    use_settings(Settings())
+
+
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["--version"], ["jobs", "run", "--help"]])
 def test_help_and_version_import_nothing_heavy(words: list[str]) -> None:
     code = (
@@ -67,9 +95,9 @@ def test_help_names_every_command_with_its_line() -> None:
 
 
 @pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
-def test_every_command_has_help_with_examples(row: object) -> None:
+def test_every_command_has_help_with_examples(ask: Ask, row: object) -> None:
     name = getattr(row, "name", "")
-    done = run(name, "--help")
+    done = ask(name, "--help")
     assert done.returncode == 0, done.stderr
     assert "Examples:" in done.stdout
     assert "\x1b" not in done.stdout
@@ -91,8 +119,8 @@ def test_version_is_one_line() -> None:
         (["completion", "tcsh"], "tcsh"),
     ],
 )
-def test_a_wrong_line_is_2_with_a_hint(words: list[str], text: str) -> None:
-    done = run(*words)
+def test_a_wrong_line_is_2_with_a_hint(ask: Ask, words: list[str], text: str) -> None:
+    done = ask(*words)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
@@ -100,14 +128,14 @@ def test_a_wrong_line_is_2_with_a_hint(words: list[str], text: str) -> None:
     assert text in done.stderr
 
 
-def test_no_arguments_show_the_help_and_are_2() -> None:
-    done = run()
+def test_no_arguments_show_the_help_and_are_2(ask: Ask) -> None:
+    done = ask()
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: gpuguard")
 
 
-def test_an_error_in_json_is_an_object_alone_on_stdout() -> None:
-    done = run("jobs", "list", "-o", "json", "--debug", GPUGUARD_INVENTORY="/nonexistent.yaml")
+def test_an_error_in_json_is_an_object_alone_on_stdout(ask: Ask) -> None:
+    done = ask("jobs", "list", "-o", "json", "--debug", GPUGUARD_INVENTORY="/nonexistent.yaml")
     told = json.loads(done.stdout)
     assert told["schema"] == "gpuguard.error/1"
     assert told["code"] == done.returncode == 2
@@ -115,8 +143,8 @@ def test_an_error_in_json_is_an_object_alone_on_stdout() -> None:
     assert "Traceback" in done.stderr
 
 
-def test_a_traceback_is_shown_with_debug_alone() -> None:
-    done = run("jobs", "list", GPUGUARD_INVENTORY="/nonexistent.yaml")
+def test_a_traceback_is_shown_with_debug_alone(ask: Ask) -> None:
+    done = ask("jobs", "list", GPUGUARD_INVENTORY="/nonexistent.yaml")
     assert "Traceback" not in done.stderr
     assert "nonexistent.yaml" in done.stderr
 
@@ -132,35 +160,37 @@ def test_a_traceback_is_shown_with_debug_alone() -> None:
         ["jobs", "run", "llm", "--host", "closed", "--", "true"],
     ],
 )
-def test_a_fleet_that_does_not_answer_is_4(fleet: dict[str, str], words: list[str]) -> None:
-    done = run(*words, **fleet)
+def test_a_fleet_that_does_not_answer_is_4(
+    ask: Ask, fleet: dict[str, str], words: list[str]
+) -> None:
+    done = ask(*words, **fleet)
     assert done.returncode == 4, done.stderr
     assert "closed" in done.stderr
 
 
-def test_a_listing_stays_json_when_hosts_fail(fleet: dict[str, str]) -> None:
-    done = run("jobs", "list", "-o", "json", "--debug", **fleet)
+def test_a_listing_stays_json_when_hosts_fail(ask: Ask, fleet: dict[str, str]) -> None:
+    done = ask("jobs", "list", "-o", "json", "--debug", **fleet)
     listed = json.loads(done.stdout)
     assert listed["schema"] == "gpuguard.jobs/1"
     assert listed["items"] == []
     assert listed["errors"][0]["host"] == "closed"
 
 
-def test_unknown_hosts_are_2_with_the_nearest(fleet: dict[str, str]) -> None:
-    done = run("jobs", "run", "llm", "--host", "close", "--", "true", **fleet)
+def test_unknown_hosts_are_2_with_the_nearest(ask: Ask, fleet: dict[str, str]) -> None:
+    done = ask("jobs", "run", "llm", "--host", "close", "--", "true", **fleet)
     assert done.returncode == 2
     assert "did you mean closed" in done.stderr
 
 
 @pytest.mark.parametrize("wish", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {}])
-def test_a_pipe_gets_no_escape_bytes(fleet: dict[str, str], wish: dict[str, str]) -> None:
-    done = run("jobs", "list", **fleet, **wish)
+def test_a_pipe_gets_no_escape_bytes(ask: Ask, fleet: dict[str, str], wish: dict[str, str]) -> None:
+    done = ask("jobs", "list", **fleet, **wish)
     assert "\x1b" not in done.stdout + done.stderr
 
 
-def test_color_can_be_forced_and_forbidden(fleet: dict[str, str]) -> None:
-    assert "\x1b[31merror" in run("jobs", "list", "--color", "always", **fleet).stderr
-    forbidden = run("jobs", "list", "--color=always", "--no-color", **fleet)
+def test_color_can_be_forced_and_forbidden(ask: Ask, fleet: dict[str, str]) -> None:
+    assert "\x1b[31merror" in ask("jobs", "list", "--color", "always", **fleet).stderr
+    forbidden = ask("jobs", "list", "--color=always", "--no-color", **fleet)
     assert "\x1b" not in forbidden.stderr
 
 
@@ -183,8 +213,16 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert done.stdout.strip() in ("0", "1")
 
 
-@pytest.mark.parametrize("words", [["info"], ["--version"], ["jobs", "list", "-o", "json"]])
-@pytest.mark.parametrize("buffered", [{}, {"PYTHONUNBUFFERED": "1"}])
+@pytest.mark.parametrize(
+    ("words", "buffered"),
+    [
+        (["info"], {}),
+        (["info"], {"PYTHONUNBUFFERED": "1"}),
+        (["--version"], {}),
+        (["jobs", "list", "-o", "json"], {}),
+        (["jobs", "list", "-o", "json"], {"PYTHONUNBUFFERED": "1"}),
+    ],
+)
 def test_a_full_disk_is_an_error_not_a_traceback(
     fleet: dict[str, str], words: list[str], buffered: dict[str, str]
 ) -> None:
@@ -212,11 +250,23 @@ def test_signals_have_codes(tmp_path: Path, number: signal.Signals, code: int) -
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(1.5)  # it waits in open(2) until somebody writes
-    child.send_signal(number)
+    writer = opened_by_a_reader(fifo)
+    child.send_signal(number)  # it waits for words that do not come
     _, said = child.communicate(timeout=20)
+    os.close(writer)
     assert child.returncode == code, said
     assert "Traceback" not in said
+
+
+def opened_by_a_reader(fifo: Path) -> int:
+    """Return the writing end of `fifo` once somebody has opened the other one."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            assert error.errno == errno.ENXIO and time.monotonic() < deadline
+            time.sleep(0.02)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
