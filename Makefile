@@ -22,7 +22,7 @@ setup: $(READY)  ## Install Debian packages (as root), the virtual environment a
 	@echo "ready: $(BIN)/gpuguard"
 
 unit: $(READY)  ## Run the unit tests (under 30 s)
-	$(BIN)/pytest tests/unit -n $(JOBS) -q
+	$(BIN)/pytest tests/unit -n $(JOBS) --dist loadfile -q
 
 test: $(READY) lint  ## Run everything: lint, unit, cases, integration, snapshot, system
 	scripts/test
