@@ -49,7 +49,7 @@ def test_what_is_broken_by_hand_is_seen(soak: Soak) -> None:
 
     for process in copy.processes:
         os.kill(process.pid, signal.SIGSTOP)
-    assert any("FROZEN" in text for text in promises.check())
+    assert any("FROZEN" in text for text in _until_found(soak, "FROZEN"))
     for process in copy.processes:
         os.kill(process.pid, signal.SIGCONT)
 
