@@ -72,6 +72,8 @@ class Hands:
     state: Path
     started: int = 0  # commands so far; numbers their outputs
     open: list[Run] = field(default_factory=list)  # commands that still run
+    felled: set[str] = field(default_factory=set)  # hosts that lost power in this action
+    orphaned: set[str] = field(default_factory=set)  # jobs whose life line was cut in this action
     # running, stopped, or either where a command was cut off
     wish: dict[str, str] = field(default_factory=dict)
 
@@ -119,6 +121,7 @@ class Hands:
 
     def do(self, action: Action) -> tuple[list[str], str]:
         """Carry an action out; return what is wrong with how it ended, and how it ended."""
+        self.felled, self.orphaned = set(), set()
         if action.strike:
             return self._struck(action)
         if action.other:
@@ -135,12 +138,12 @@ class Hands:
         """Say whether a command ended as documented, and learn from it what is to hold."""
         name = f"{' '.join(run.words)}"
         if run.code is None:
-            self.wish[run.job] = "either"
+            self._doubt(run)
             return [], f"{name}: still runs"
         told = f"{name}: exit {run.code}"
         found = []
         if run.killed:
-            self.wish[run.job] = "either"
+            self._doubt(run)
             return [], told + " (killed)"
         data = run.json
         if run.code not in DOCUMENTED or "gpuguard itself failed" in run.text():
@@ -149,10 +152,16 @@ class Hands:
             found.append(f"{told}: a traceback: {run.errors()}")
         if run.code == 0:
             found += self._learn(run, data)
-        elif run.verb in ("stop", "migrate", "restore"):
+        elif run.verb in ("stop", "migrate", "restore") and run.code not in (5, 75):
             # Which side of the commit it failed on is its message's to say; both are allowed.
-            self.wish[run.job] = "either"
+            # 5 and 75 say that nothing was changed.
+            self._doubt(run)
         return found, told + _reason(data)
+
+    def _doubt(self, run: Run) -> None:
+        """Expect nothing of a job whose command was cut off; a plain checkpoint ends no job."""
+        if run.verb != "checkpoint":
+            self.wish[run.job] = "either"
 
     def mend(self) -> str:
         """Bring every host back on the network and to power."""
@@ -255,15 +264,19 @@ class Hands:
             if sandbox.state(host) == "cut":
                 sandbox.heal(host)
         elif what == "power off":
+            self.felled.add(host)
             sandbox.power(host, "off")
         elif what == "power on":
             sandbox.power(host, "on")
         elif what == "reboot" and sandbox.state(host) != "off":
+            self.felled.add(host)
             sandbox.reboot(host)
         return f"{what} {host}"
 
     def _kill(self, who: str, job: str, host: str) -> str:
-        host = self.place(job) or host if who == "supervisor" else host
+        if who == "supervisor":
+            host = self.place(job) or host
+            self.orphaned.add(job)
         processes = [p for p in self.world.processes() if p.host == host]
         watchdogs = {p.pid: p for p in processes if p.role == "watchdog"}
         ours = {pid for pid, p in watchdogs.items() if self._of(p.words, job, host)}

@@ -26,6 +26,7 @@ _PARTS: tuple[tuple[str, ...], ...] = (
 _TICK = "0.25"
 _BACK_SECONDS = 120.0  # from the repair of all hosts until every job runs
 _MOST_PARTIALS = 2
+_SEEN_SECONDS = 3.0
 
 
 class Broken(AssertionError):  # noqa: N818  # what is broken is a promise
@@ -76,15 +77,43 @@ class Soak:
     def _act(self, action: Action) -> None:
         self.count += 1
         began = time.monotonic()
+        before = {copy.job: copy.host for copy in self.hands.world.copies()}
         if action.verb == "repair":
             found, told = self._repair(action.operator)
         else:
             found, told = self.hands.do(action)
         took = time.monotonic() - began
         self._note(f"{self.count:4} {took:5.1f} s  {action}\n{'':14}→ {told}")
-        found += self.promises.check()
+        found += self.promises.check() + self._vanished(before) + self._risen()
         if found:
             raise Broken(self._report(found))
+
+    def _vanished(self, before: dict[str, str]) -> list[str]:
+        """Find jobs that are nowhere now though neither a command nor a lost host ended them."""
+        safe = {
+            job: host
+            for job, host in before.items()
+            if self.hands.wish[job] == "running"
+            and host not in self.hands.felled
+            and job not in self.hands.orphaned
+        }
+
+        def lost() -> set[str]:
+            return set(safe) - {copy.job for copy in self.hands.world.copies()}
+
+        settled(lambda: not lost(), _SEEN_SECONDS)
+        return [f"{job}: VANISHED from {safe[job]}, and no copy is anywhere" for job in lost()]
+
+    def _risen(self) -> list[str]:
+        """Find copies of jobs that a command said it had stopped."""
+        stopped = {job for job, wish in self.hands.wish.items() if wish == "stopped"}
+
+        def risen() -> list[str]:
+            live = [copy for copy in self.hands.world.copies() if copy.job in stopped]
+            return [f"{copy.job}: stopped on purpose, but alive on {copy.host}" for copy in live]
+
+        settled(lambda: not risen(), _SEEN_SECONDS)
+        return risen()
 
     def _launch(self) -> None:
         runs = []
