@@ -321,6 +321,9 @@ def _wait_for_moves(ctx: Context, root: ProcessRef, before: list[Task]) -> None:
 
 def _gone(ctx: Context) -> GpuguardError:
     name = facts.job_name(ctx)
+    if not ctx.same_boot:
+        text = f"the node was rebooted when job {name} had been restored here; it went with it"
+        return GpuguardError(text, f"gpuguard restore {name}")
     status = jobs.load_job(ctx.paths, name)
     return GpuguardError(
         f"job {name} ended right after it was restored: {status.state.value}, "
