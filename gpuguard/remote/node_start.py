@@ -107,7 +107,7 @@ def _make_folders(folder: str) -> None:
 
 def _probe(folder: str) -> None:
     """Find out before anything is sent whether anything can be written."""
-    path = os.path.join(folder, f".probe-{os.getpid()}")
+    path = os.path.join(folder, f".probe-{os.urandom(8).hex()}")
     try:
         with open(path, "wb") as stream:
             stream.write(b"0" * 4096)
@@ -140,8 +140,8 @@ def _install(folder: str, home: str, tar: bytes) -> None:
     import compileall
     import shutil
 
-    new = os.path.join(folder, f".new-{os.getpid()}")
-    shutil.rmtree(new, ignore_errors=True)
+    # Containers that share the folder may share our pid, so the name is random.
+    new = os.path.join(folder, f".new-{os.urandom(8).hex()}")
     try:
         _unpack(tar, new)
         compileall.compile_dir(new, quiet=2)
@@ -170,16 +170,19 @@ def _unpack(tar: bytes, new: str) -> None:
 
 
 def _put_in_place(new: str, home: str) -> None:
-    import errno
+    """Rename `new` to `home`, unless another start was faster; a broken one is moved aside."""
+    import fcntl
 
+    folder = os.open(os.path.dirname(home), os.O_RDONLY)
     try:
+        fcntl.flock(folder, fcntl.LOCK_EX)  # or two would move each other's whole one aside
+        if os.path.exists(os.path.join(home, MARKER)):
+            return
+        if os.path.lexists(home):
+            os.rename(home, f"{home}.broken-{os.urandom(8).hex()}")
         os.rename(new, home)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        if not os.path.exists(os.path.join(home, MARKER)):
-            os.rename(home, f"{home}.broken-{os.getpid()}")
-            os.rename(new, home)
+    finally:
+        os.close(folder)
 
 
 def _sync_tree(top: str) -> None:

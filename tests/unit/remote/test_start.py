@@ -198,14 +198,21 @@ def test_no_agent_goes_while_a_procedure_is_open(bundle: Bundle, node_root: Path
     assert old.exists()
 
 
-def test_two_first_contacts_at_once(bundle: Bundle, node_root: Path) -> None:
+@pytest.mark.parametrize("broken", [False, True])
+def test_first_contacts_at_once(bundle: Bundle, node_root: Path, broken: bool) -> None:
+    if broken:
+        (node_root / "agent" / bundle.sha256 / "gpuguard").mkdir(parents=True)
+        for folder in (node_root, node_root / "agent", node_root / "agent" / bundle.sha256):
+            folder.chmod(0o700)
     argv = start_argv(bundle, False, sys.executable)
     links = [ChildLink(argv) for _ in range(4)]
     sessions = [greet(local_host(), "ops", link, bundle, Patience()) for link in links]
     for session in sessions:
         assert session.call("echo") == {}
         session.close()
-    assert [path.name for path in (node_root / "agent").iterdir()] == [bundle.sha256]
+    left = sorted(path.name for path in (node_root / "agent").iterdir())
+    assert left[0] == bundle.sha256
+    assert [name.split("-")[0] for name in left[1:]] == [f"{bundle.sha256}.broken"] * broken
 
 
 def test_agent_may_take_its_time_once_it_starts(
