@@ -13,7 +13,8 @@ from gpuguard.health.verdicts import conclude, neighbours_of
 _SAME_BURST_SECONDS = 15.0  # lines of a 13 within this are one fault
 _REPEAT_SECONDS = 24 * 3600.0
 _BUS_SECONDS = 300.0  # PCIe errors this long before a loss belong to it
-_MOST_OPEN = 4096
+_MOST_OPEN = 1024  # devices of all hosts together
+_MOST_AROUND = 128  # devices of one host
 _MOST_PLACES = 1024
 
 Key = tuple[Optional[str], str]
@@ -29,6 +30,7 @@ class Merger:
         self._told_driver = driver  # what a person said outranks what the log says
         self._tell = tell
         self._open: dict[Key, Open] = {}
+        self._hosts: dict[str, dict[Optional[str], None]] = {}  # of the open ones, by address
         self._ended: deque[Open] = deque(maxlen=64)
         self._uuids: dict[Key, Optional[str]] = {}
         self._bus: deque[Context] = deque(maxlen=16)
@@ -68,12 +70,14 @@ class Merger:
             (fresh and known.cleared) or known.over(prefix.axis, prefix.seconds)
         ):
             self._end([key])
-            known = None
+            known, key = None, (prefix.host, pci)
         if known is None:
             if len(self._open) >= _MOST_OPEN:
-                self._end([min(self._open, key=lambda one: self._open[one].last_line)])
+                oldest = sorted(self._open, key=lambda one: self._open[one].last_line)
+                self._end(oldest[: _MOST_OPEN // 4])
             known = Open(pci, prefix.host, line, line, uuid=self._uuids.get(key))
             self._open[key] = known
+            self._hosts.setdefault(pci, {})[key[0]] = None
         return known
 
     def _key(self, host: Optional[str], pci: str) -> Key:
@@ -83,19 +87,26 @@ class Merger:
             return key
         if host is not None:
             return (None, pci) if (None, pci) in self._open else key
-        named = [other for other in self._open if other[1] == pci]
-        return named[0] if len(named) == 1 else key
+        named = self._hosts.get(pci, ())
+        return (next(iter(named)), pci) if len(named) == 1 else key
 
     def _end(self, keys: list[Key]) -> None:
-        around = [*self._ended, *self._open.values()]
+        around: dict[Optional[str], list[Open]] = {}
+        for incident in (*self._ended, *self._open.values()) if keys else ():
+            around.setdefault(incident.host, []).append(incident)
         for key in keys:
             incident = self._open[key]
             incident.closed = True
-            verdict = conclude(incident, self.driver, neighbours_of(incident, around))
+            others = around[incident.host][-_MOST_AROUND:]
+            verdict = conclude(incident, self.driver, neighbours_of(incident, others))
             if verdict is not None:
                 self._tell(verdict)
         for key in keys:
             self._ended.append(self._open.pop(key))
+            hosts = self._hosts[key[1]]
+            del hosts[key[0]]
+            if not hosts:
+                del self._hosts[key[1]]
 
     def _note_place(self, event: Event, incident: Open) -> None:
         """Remember where a 13 hit, and see whether the same place was hit in another burst."""

@@ -182,3 +182,12 @@ def test_repeated_messages_count_as_often_as_they_came() -> None:
     line = f"May 19 07:08:57 n kernel: {{}}{GPU}45, pid=1, name=x, Ch 1{{}}"
     found = one(line.format("", ""), line.format("message repeated 47 times: [ ", "]"))
     assert found["count"] == 48
+
+
+def test_a_half_named_log_goes_on_after_an_incident_is_over() -> None:
+    found = incidents(
+        f"[  12.0] n1 kernel: {GPU}31, pid=1, name=x, Ch 1",
+        f"[ 900.0] {GPU}43, pid=1, name=x, Ch 1",
+        f"[ 2000.0] n1 kernel: {GPU}31, pid=1, name=x, Ch 1",
+    )
+    assert [item["count"] for item in found] == [1, 1, 1]
