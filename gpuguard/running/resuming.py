@@ -97,6 +97,8 @@ def _settle(desk: Desk, name: str, back: bool) -> Settled:
     found = tuple(part.line for part in case.parts)
     try:
         state, text, hint = _carry_out(case, back)
+    except RefusedError:
+        raise  # nothing was done: the operation is as open as before
     except GpuguardError as error:
         case.log.end(OperationState.FAILED, error.exit_code, error, {"found": list(found)})
         raise

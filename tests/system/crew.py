@@ -2,8 +2,6 @@
 
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,26 +31,34 @@ class Crew:
     typist: Typist
     jobs: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._pool = Pool(self.sandbox.inventory.parent)
+
+    def close(self) -> None:
+        """Cut the sessions."""
+        self._pool.close()
+
     @property
     def inventory(self) -> Inventory:
         return load_inventory(self.sandbox.inventory)
 
-    @contextmanager
-    def sessions(self) -> Iterator[dict[str, Session]]:
-        """Give out one session a host, for what only prepares or looks."""
-        with Pool(self.sandbox.inventory.parent) as pool:
-            hosts = self.inventory.hosts
-            yield {name: pool.session(hosts[name]) for name in self.sandbox.hosts}
+    def session(self, host: str) -> Session:
+        """Return the session with a host, for what only prepares or looks."""
+        return self._pool.session(self.inventory.hosts[host])
 
     def states(self) -> dict[str, dict[str, dict[str, Any]]]:
         """Return what every host says of every job: job → host → record."""
         found: dict[str, dict[str, dict[str, Any]]] = {job: {} for job in self.jobs}
-        listed = self.typist.run("jobs", "list", "-o", "json")
-        assert listed.code == 0, listed.err
-        for item in listed.json["items"]:
-            if item["spec"]["name"] in found:
-                found[item["spec"]["name"]][item["host"]] = item
+        for host in self.sandbox.hosts:
+            for record in self.session(host).call("jobs.list"):
+                if record["spec"]["name"] in found:
+                    found[record["spec"]["name"]][host] = record
         return found
+
+    def next_contact(self) -> None:
+        """Do what settles everything on the hosts: type some command."""
+        listed = self.typist.run("jobs", "list")
+        assert listed.code == 0, listed.err
 
     def ready(self, count: int, source: str) -> list[str]:
         """Return `count` jobs that run on `source`, each with a durable checkpoint."""
@@ -82,12 +88,11 @@ class Crew:
         if count <= 0:
             return []
         names = [f"cut-{secrets.token_hex(3)}" for _ in range(count)]
-        with self.sessions() as sessions:
-            for name in names:
-                spec = {"name": name, "uid": secrets.token_hex(8), "command": _words(name)}
-                sessions[host].call(
-                    "jobs.run", spec=spec, policy={"store": STORE}, request_id=spec["uid"]
-                )
+        for name in names:
+            spec = {"name": name, "uid": secrets.token_hex(8), "command": _words(name)}
+            self.session(host).call(
+                "jobs.run", spec=spec, policy={"store": STORE}, request_id=spec["uid"]
+            )
         self.jobs += names
         until(lambda: all(self.steps(job, host) for job in names), what="the first steps")
         return names
@@ -121,24 +126,17 @@ class Crew:
     def checkpoints(self, host: str) -> dict[str, list[dict[str, Any]]]:
         """Return what the store holds of each job, newest first, as `host` sees it."""
         found: dict[str, list[dict[str, Any]]] = {job: [] for job in self.jobs}
-        with self.sessions() as sessions:
-            for item in sessions[host].call("store.list", store=STORE):
-                found.get(item["job"], []).append(item)
+        for item in self.session(host).call("store.list", store=STORE):
+            found.get(item["job"], []).append(item)
         return found
 
-    def damaged(self, host: str, chosen: dict[str, str]) -> dict[str, str]:
-        """Verify a checkpoint of each job; return what is wrong with those that are not good."""
+    def damage(self, host: str, job: str, checkpoint: str) -> str:
+        """Verify a checkpoint to the last byte; return what is wrong with it, empty if good."""
+        params = {"store": STORE, "job": job, "checkpoint": checkpoint}
         signers = allowed_signers(self.sandbox.inventory.parent)
-        found = {}
-        with self.sessions() as sessions:
-            for job, checkpoint in chosen.items():
-                params = {"store": STORE, "job": job, "checkpoint": checkpoint}
-                listed = sessions[host].call(
-                    "store.verify", **params, allowed_signers=signers, timeout=60
-                )
-                if listed:
-                    found[job] = "; ".join(item["text"] for item in listed)
-        return found
+        session = self.session(host)
+        found = session.call("store.verify", **params, allowed_signers=signers, timeout=60)
+        return "; ".join(item["text"] for item in found)
 
     def leftovers(self) -> list[str]:
         """Return stages, partial checkpoints, CRIU's rules and stopped processes that are left."""

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.skipif(_NO is not None, reason=str(_NO)),
 ]
-VICTIMS = ("runner", "agent")
+VICTIMS = ("runner", "runner+watchdog", "agent", "operator", "operator, abort", "power")
 CASES = [(verb, victim, point) for verb in VERBS.values() for victim in VICTIMS
          for point in verb.points]  # fmt: skip
 DOCUMENTED = {0, 1, 3, 4, 5, 75}
@@ -36,7 +36,9 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
     sandbox = fleet.up("points", hosts=2, root=tmp_path_factory.mktemp("fleet"))
     operator = Operator(sandbox, tmp_path_factory.mktemp("operator"))
     typist = Typist(operator, tmp_path_factory.mktemp("commands"))
-    yield Crew(sandbox, operator, typist)
+    made = Crew(sandbox, operator, typist)
+    yield made
+    made.close()
     typist.close()
     sandbox.down()
 

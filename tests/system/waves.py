@@ -104,9 +104,8 @@ def _park(
 def _prepare(crew: Crew, cases: list[Case], source: str) -> None:
     """Note the last good checkpoint; for a restore, stop the jobs."""
     if cases[0].verb.name == "restore":
-        with crew.sessions() as sessions:
-            for case in cases:
-                sessions[source].call("jobs.stop", name=case.job, grace=0.0, timeout=30)
+        for case in cases:
+            crew.session(source).call("jobs.stop", name=case.job, grace=0.0, timeout=30)
     listed = crew.checkpoints(source)
     for case in cases:
         durable = [c["checkpoint"] for c in listed[case.job] if c["state"] == "durable"]
@@ -149,9 +148,13 @@ def _recover(crew: Crew, cases: list[Case]) -> None:
         word = "abort" if case.victim.endswith("abort") else "resume"
         case.recovered_by.append(f"ops {word}")
         resumed.append(crew.typist.start("ops", word, operation["id"]))
-    for (case, _), ended in zip(cut, crew.typist.wait(resumed, 180), strict=True):
-        if ended.code not in (0, 1, 5):
+    for (case, operation), ended in zip(cut, crew.typist.wait(resumed, 180), strict=True):
+        if ended.code == 5:  # too late to take back: the hint is followed
+            case.recovered_by[-1:] = ["ops abort, too late", "ops resume"]
+            ended = crew.typist.run("ops", "resume", operation["id"])
+        if ended.code not in (0, 1):
             case.problems.append(f"ops said {ended.code}: {ended.err}")
+    crew.next_contact()
     states = crew.states()
     lost = [case for case in cases if _wants_restore(case, states[case.job])]
     commands = [crew.typist.start("restore", case.job, "--yes") for case in lost]
@@ -193,7 +196,6 @@ def _look(crew: Crew, cases: list[Case]) -> None:
         case.copies = copies[case.job]
     host = cases[0].source
     listed = crew.checkpoints(host)
-    newest = {}
     for case in cases:
         durable = [c for c in listed[case.job] if c["state"] == "durable"]
         case.newest = durable[0] if durable else {}
@@ -201,23 +203,16 @@ def _look(crew: Crew, cases: list[Case]) -> None:
             case.problems.append(f"the last good checkpoint {case.good} is gone")
         if listed[case.job] and listed[case.job][0]["state"] != "durable":
             case.problems.append(f"newest is {listed[case.job][0]['state']}")
-        newest[case.job] = str(case.newest.get("checkpoint"))
-    _judge_images(crew, cases, newest, host)
+        for checkpoint in {case.good, str(case.newest.get("checkpoint"))}:
+            damage = crew.damage(host, case.job, checkpoint)
+            if damage:
+                case.problems.append(f"{checkpoint} is damaged: {damage}")
     _judge_run(crew, cases)
     for case, ended in zip(cases, crew.typist.wait(shows), strict=True):
         case.shown = ended.out
     left = crew.leftovers()
     if left:
         cases[0].problems.append(f"left behind by the wave: {left}")
-
-
-def _judge_images(crew: Crew, cases: list[Case], newest: dict[str, str], host: str) -> None:
-    good = {case.job: case.good for case in cases}
-    for chosen in (newest, good):
-        damaged = crew.damaged(host, chosen)
-        for case in cases:
-            if case.job in damaged:
-                case.problems.append(f"{chosen[case.job]} is damaged: {damaged[case.job]}")
 
 
 def _judge_run(crew: Crew, cases: list[Case]) -> None:
