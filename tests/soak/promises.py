@@ -27,7 +27,7 @@ class Promises:
         copies = self.world.copies()
         found = self._one_copy(copies) + self._none_frozen(copies)
         for job in self.expected:
-            found += self._checkpoints(job) + self._chain(job)
+            found += self.look(job) + self._chain(job)
         return found
 
     def newest(self, job: str) -> Kept | None:
@@ -97,7 +97,8 @@ class Promises:
         found = self.world.open_procedures(copy.host)
         return any(job == copy.job and at_work for _, job, at_work in found)
 
-    def _checkpoints(self, job: str) -> list[str]:
+    def look(self, job: str) -> list[str]:
+        """Look at the checkpoints of a job; return what is wrong with them."""
         found = []
         known = self.checkpoints.setdefault(job, {})
         last = self.newest(job)

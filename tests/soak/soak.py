@@ -27,6 +27,7 @@ _TICK = "0.25"
 _BACK_SECONDS = 120.0  # from the repair of all hosts until every job runs
 _MOST_PARTIALS = 2
 _SEEN_SECONDS = 3.0
+_REST_SECONDS = 30.0  # from the repair until no procedure is open
 
 
 class Broken(AssertionError):  # noqa: N818  # what is broken is a promise
@@ -125,8 +126,9 @@ class Soak:
             run = self.hands.start(
                 OPERATORS[0], "run", "jobs", "run", job, "--host", host, "--", *words, job=job
             )
-            self.hands.wait(run)
             runs.append(run)
+        for run in runs:
+            self.hands.wait(run)
         failed = [run.errors() for run in runs if run.code != 0]
         if failed:
             raise Broken(self._report(failed))
@@ -173,13 +175,26 @@ class Soak:
                 if not self.promises.grows(job):
                     found.append(f"{job}: writes no steps where it runs")
             found += self.promises.rehash(job)
-        return found + self._listed() + self._leftovers(), "; ".join(told)
+        return found + self._at_rest(), "; ".join(told)
 
     def _missing(self) -> list[str]:
         running = {copy.job for copy in self.hands.world.copies() if not copy.frozen}
         frozen = {copy.job for copy in self.hands.world.copies() if copy.frozen}
         wished = {job for job, wish in self.hands.wish.items() if wish != "stopped"}
         return [job for job in JOBS if job not in running and (job in wished or job in frozen)]
+
+    def _at_rest(self) -> list[str]:
+        """Look at what only holds while nobody is at work."""
+        world = self.hands.world
+
+        def idle() -> bool:
+            return not any(world.open_procedures(host) for host in HOSTS)
+
+        if not settled(idle, _REST_SECONDS):
+            left = {host: world.open_procedures(host) for host in HOSTS}
+            return [f"procedures without an end: {left}"]
+        found = [text for job in JOBS for text in self.promises.look(job)]
+        return found + self._listed() + self._leftovers()
 
     def _listed(self) -> list[str]:
         """Compare what gpuguard takes for the newest checkpoint with what lies in the store."""
@@ -197,13 +212,6 @@ class Soak:
 
     def _leftovers(self) -> list[str]:
         world = self.hands.world
-
-        def idle() -> bool:
-            return not any(world.open_procedures(host) for host in HOSTS)
-
-        if not settled(idle, 20.0):
-            left = {host: world.open_procedures(host) for host in HOSTS}
-            return [f"procedures without an end: {left}"]
         found = []
         for job in JOBS:
             partials = world.partials(job)
