@@ -12,7 +12,7 @@ from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.places import log_exception
 from gpuguard.agent.stopping import kill_job
 from gpuguard.checkpoint.naming import is_checkpoint_id
-from gpuguard.model.errors import BusyError, GpuguardError, UsageError
+from gpuguard.model.errors import BusyError, GpuguardError
 from gpuguard.model.jobs import Job, JobState
 
 T = TypeVar("T")
@@ -27,18 +27,24 @@ def fence_stale(paths: NodePaths) -> list[str]:
     A store that does not answer in time proves nothing: its jobs are left as they are.
     """
     watched = [job for job in jobs.list_jobs(paths) if _can_be_stale(job)]
-    stopped: list[str] = []
+    seen: list[str] = []
     if watched:
-        _bounded(lambda: _fence_all(paths, watched, stopped))
-    return list(stopped)
+        _bounded(lambda: _look_at_all(watched, seen))
+    return [name for name in list(seen) if _fence_free(paths, name)]
 
 
 def fence_held(paths: NodePaths, name: str) -> bool:
     """Stop the job if it is stale; for whoever holds its lock. Return whether it was stopped."""
-    try:
-        return bool(_bounded(lambda: _fence_one(paths, name)))
-    except UsageError:
-        return False  # there is no such job here (any more)
+    job = jobs.load_job(paths, name)
+    newer = superseded(job) if _can_be_stale(job) else None
+    if newer is None:
+        _say_unknown(paths, job)
+        return False
+    # Without a limit of ours: a kill that is cut off halfway leaves a copy nobody knows of.
+    kill_job(job)
+    note = f"{_STALE}: {newer.host} holds epoch {newer.epoch} since {newer.at}, this is {job.epoch}"
+    jobs.save_job(paths, dataclasses.replace(job, state=JobState.STALE, note=note))
+    return True
 
 
 def superseded(job: Job) -> Optional[EpochRecord]:
@@ -62,38 +68,35 @@ def _bounded(work: Callable[[], T]) -> Optional[T]:
     return answers[0] if answers else None
 
 
-def _fence_all(paths: NodePaths, watched: list[Job], stopped: list[str]) -> None:
+def _look_at_all(watched: list[Job], seen: list[str]) -> None:
+    """Name the jobs whose store has something to say: a newer copy, or that its record is lost."""
     for job in watched:
         try:
-            # A procedure at work on the job may be about to write its new epoch down; if it is
-            # not, it looks by itself when it is through.
-            with job_lock(paths, job.spec.name, "fencing", wait=0):
-                if _fence_one(paths, job.spec.name):
-                    stopped.append(job.spec.name)
-        except BusyError:
-            continue
+            if _newer(job) is not None or _record_lost(job) or _UNKNOWN in (job.note or ""):
+                seen.append(job.spec.name)
         except (OSError, GpuguardError):
             log_exception()
 
 
-def _fence_one(paths: NodePaths, name: str) -> bool:
-    job = jobs.load_job(paths, name)
-    if not _can_be_stale(job):
+def _fence_free(paths: NodePaths, name: str) -> bool:
+    try:
+        # A procedure at work on the job may be about to write its new epoch down; if it is
+        # not, it looks by itself when it is through.
+        with job_lock(paths, name, "fencing", wait=0):
+            return fence_held(paths, name)
+    except BusyError:
         return False
-    newer = _newer(job)
-    if newer is None:
-        _say_unknown(paths, job)
+    except (OSError, GpuguardError):
+        log_exception()
         return False
-    kill_job(job)
-    note = f"{_STALE}: {newer.host} holds epoch {newer.epoch} since {newer.at}, this is {job.epoch}"
-    jobs.save_job(paths, dataclasses.replace(job, state=JobState.STALE, note=note))
-    return True
 
 
 def _say_unknown(paths: NodePaths, job: Job) -> None:
     """Keep a note while the store has lost its record: then nobody can tell a stale copy."""
+    lost = _bounded(lambda: _record_lost(job)) if _can_be_stale(job) else None
+    if lost is None:
+        return
     said = bool(job.note and _UNKNOWN in job.note)
-    lost = _record_lost(job)
     if lost and not said:
         note = f"{_UNKNOWN}: {_store_folder(job)} has no record of who holds epoch {job.epoch}"
         jobs.save_job(paths, dataclasses.replace(job, note=note))

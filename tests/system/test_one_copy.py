@@ -264,8 +264,8 @@ def test_a_stale_copys_checkpoint_neither_counts_nor_shadows(ann: Operator, host
         kept = ann.newest(job.name)
         take_over(hosts, job.name)
         params = {"job": job.name, "checkpoint": make_checkpoint_id(), "host": "node1"}
-        request = {"id": f"late-{secrets.token_hex(3)}", "kind": "checkpoint", "words": []}
-        request |= {"params": {**params, "after": "run"}, "asked_by": "t"}
+        request: dict[str, Any] = {"id": f"late-{secrets.token_hex(3)}", "kind": "checkpoint"}
+        request |= {"params": {**params, "after": "run"}, "asked_by": "t", "words": []}
         session.call("procedures.start", request=request)
         status = session.stream(
             "procedures.watch", lambda event: None, id=request["id"], after_seq=0
@@ -273,7 +273,7 @@ def test_a_stale_copys_checkpoint_neither_counts_nor_shadows(ann: Operator, host
         with pytest.raises(RefusedError, match="outdated: node2 holds epoch 2"):
             raise error_from_dict(status["error"])
     # No new contact: the procedure itself looked when it was through.
-    until(lambda: not job.where(), 10, "the end of the stale copy")
+    until(lambda: not job.where(), 30, "the end of the stale copy")
     assert ann.jobs(job.name) == {"node1": "stale"}
     assert ann.newest(job.name) == kept
 
