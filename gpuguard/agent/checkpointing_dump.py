@@ -14,6 +14,7 @@ from gpuguard.agent import checkpoint_facts as facts
 from gpuguard.agent.clock import utc_now
 from gpuguard.agent.criu import DumpOrder, dump_command, lasting_options
 from gpuguard.agent.criu_failure import FailedRun, explain_failure
+from gpuguard.agent.criu_remains import lift_rules
 from gpuguard.agent.hook import Gate, open_gate
 from gpuguard.agent.host_facts import cpu_flags
 from gpuguard.agent.open_files import capture_files, read_open_files
@@ -72,6 +73,9 @@ class Dump(Step):
     def undo(self, ctx: Context) -> None:
         """Let the job go on, prove it, and clear the stage; CRIU's log is kept."""
         facts.thaw(ctx)
+        if ctx.facts.get("criu"):  # it was started and did not end well
+            for line in lift_rules():
+                ctx.record(line)
         if ctx.facts.get("staged"):
             facts.clear_stage(ctx)
 

@@ -12,6 +12,7 @@ from gpuguard.agent.checkpointing_dump import read_record
 from gpuguard.agent.clock import utc_now
 from gpuguard.agent.epochs import highest_epoch
 from gpuguard.agent.hashing import copy_folder, list_files
+from gpuguard.agent.partials import sweep
 from gpuguard.agent.procedure import Context, Step
 from gpuguard.agent.signature import ensure_key
 from gpuguard.agent.store import describe_checkpoint, list_checkpoints, load_manifest
@@ -95,6 +96,8 @@ class Publish(Step):
         ctx.result.update(info=info.to_dict(), times=times)
         if ctx.params.get("after") == facts.STOP:
             ctx.commit("durable: the stopped job may be ended", result=ctx.result)
+        for line in sweep(final.parent, facts.checkpoint_id(ctx)):
+            ctx.record(line)
         if not facts.stays_stopped(ctx):
             facts.clear_stage(ctx)
 

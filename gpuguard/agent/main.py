@@ -1,4 +1,4 @@
-"""Entry of the agent on a node: `serve`, or the detached processes beside a procedure.
+"""Entry of the agent on a node: `serve`, `boot`, or the detached processes beside a procedure.
 
 Run as `python3 -I <folder>/gpuguard/agent/main.py serve`; also `python3 -m gpuguard.agent.main`.
 """
@@ -14,9 +14,17 @@ def main(words: list[str]) -> int:
         from gpuguard.agent.server import serve
 
         return serve()
+    if words == ["boot"]:
+        from gpuguard.agent.paths import NodePaths
+        from gpuguard.agent.recovery import recover_abandoned
+
+        recover_abandoned(NodePaths())
+        return 0
     if words and words[0] in ("watchdog", "recover") and len(words) in (3, 4):
         return _detached(words)
-    sys.stderr.write("usage: main.py serve | watchdog ID LOG [--fork] | recover ID LOG [--fork]\n")
+    sys.stderr.write(
+        "usage: main.py serve | boot | watchdog ID LOG [--fork] | recover ID LOG [--fork]\n"
+    )
     return 2
 
 

@@ -10,6 +10,7 @@ from gpuguard.agent.clock import boot_id, utc_now
 from gpuguard.agent.criu import restore_command
 from gpuguard.agent.criu_failure import FailedRun, explain_failure
 from gpuguard.agent.criu_log import trim_log
+from gpuguard.agent.criu_remains import remove_ghosts
 from gpuguard.agent.disk import read_json, write_json, write_synced
 from gpuguard.agent.epochs import EpochRecord, claim_epoch, void_epoch
 from gpuguard.agent.procedure import Context, Step
@@ -82,6 +83,9 @@ class Restore(Step):
         for ref in (supervisor if ctx.same_boot else None, find_supervisor(folder)):
             if ref is not None and alive(ref):
                 _end(ref)
+        deleted = [item.path for item in facts.verified_manifest(ctx).open_files if item.deleted]
+        for line in remove_ghosts(deleted):
+            ctx.record(line)
         _put_back(folder, ctx.facts.get("before") or {})
         _void_claim(ctx)
 

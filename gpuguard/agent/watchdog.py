@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Callable, Optional
 
-from gpuguard.agent import engine, records
+from gpuguard.agent import boot_unit, engine, records
 from gpuguard.agent.clock import boot_id
 from gpuguard.agent.disk import write_json
 from gpuguard.agent.fencing import fence_held
@@ -40,6 +40,7 @@ def watch(paths: NodePaths, procedure_id: str, ready: Callable[[], None]) -> int
         return 0
     if not _in_child(lambda: run_procedure(paths, procedure_id)):
         _settle(paths, procedure_id)
+    boot_unit.stand_down(paths)
     _fence(paths, procedure_id)
     prune_procedures(paths)
     return 0
@@ -71,6 +72,7 @@ def recover(paths: NodePaths, procedure_id: str, ready: Callable[[], None]) -> i
         return 1
     (folder / records.REFUSED).unlink(missing_ok=True)
     _settle(paths, procedure_id)
+    boot_unit.stand_down(paths)
     return 0
 
 
@@ -83,6 +85,7 @@ def _begin(paths: NodePaths, procedure_id: str) -> bool:
     job = _take_job_lock(paths, folder, _LOCK_SECONDS)
     if job is None and find_kind(request.kind).lock(request):
         return False
+    boot_unit.stand_ready(paths)
     journal = Journal.create(folder)
     journal.append("start", EntryState.NOTE, f"watchdog {os.getpid()}", {"boot_id": boot_id()})
     return True
