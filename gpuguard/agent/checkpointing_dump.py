@@ -75,7 +75,7 @@ class Dump(Step):
         facts.thaw(ctx)
         if ctx.facts.get("criu"):  # it was started and did not end well
             for line in lift_rules():
-                ctx.record(line)
+                ctx.tell(line)
         if ctx.facts.get("staged"):
             facts.clear_stage(ctx)
 

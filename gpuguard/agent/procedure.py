@@ -50,6 +50,10 @@ class Context:
         """Write a synced note, merge `data` into facts; call BEFORE acting. Raises OSError."""
         self.journal.append(self.step, EntryState.NOTE, text, data)
 
+    def tell(self, text: str) -> None:
+        """Write a note on the way back, where a disk that refuses it must not stop anything."""
+        self.journal.append_anyway(self.step, EntryState.NOTE, text)
+
     def progress(self, text: str, **data: Any) -> None:
         """Write how far the step is; neither synced nor a fact."""
         self.journal.append(self.step, EntryState.PROGRESS, text, data, synced=False)

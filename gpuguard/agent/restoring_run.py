@@ -83,11 +83,11 @@ class Restore(Step):
         for ref in (supervisor if ctx.same_boot else None, find_supervisor(folder)):
             if ref is not None and alive(ref):
                 _end(ref)
-        deleted = [item.path for item in facts.verified_manifest(ctx).open_files if item.deleted]
-        for line in remove_ghosts(deleted):
-            ctx.record(line)
         _put_back(folder, ctx.facts.get("before") or {})
         _void_claim(ctx)
+        deleted = [item.path for item in facts.verified_manifest(ctx).open_files if item.deleted]
+        for line in remove_ghosts(deleted):
+            ctx.tell(line)
 
 
 class Hold(Step):
