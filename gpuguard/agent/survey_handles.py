@@ -34,9 +34,14 @@ def _shared(survey: Survey) -> Iterator[Finding]:
 
 
 def _terminals(survey: Survey) -> Iterator[Finding]:
-    terminals = open_terminals({handle.target for handle in survey.handles})
-    if terminals:
-        yield survey.found("terminal", f"it uses the terminal {', '.join(terminals)}")
+    terminals = set(open_terminals({handle.target for handle in survey.handles}))
+    own = terminals & _made_by(survey)
+    if terminals - own:
+        text = f"it uses the terminal {', '.join(sorted(terminals - own))}"
+        yield survey.found("terminal", text)
+    if own:
+        text = f"it has made the terminal {', '.join(sorted(own))} itself"
+        yield survey.found("terminal-own", text)
 
 
 def _kernel_objects(survey: Survey) -> Iterator[Finding]:
@@ -144,3 +149,19 @@ def _is_unreachable(handle: Handle, mounts: set[str]) -> bool:
         return False  # closed meanwhile
     numbers = [line.split()[1] for line in info.splitlines() if line.startswith("mnt_id:")]
     return not mounts.issuperset(numbers)
+
+
+def _made_by(survey: Survey) -> set[str]:
+    """Return the terminals whose other end a process of the tree holds."""
+    found = set()
+    for handle in survey.handles:
+        if not handle.target.endswith("/ptmx"):
+            continue
+        found.add(handle.target)
+        try:
+            info = Path(f"/proc/{handle.pid}/fdinfo/{handle.number}").read_text()
+        except OSError:
+            continue  # closed meanwhile
+        numbers = [line.split()[1] for line in info.splitlines() if line.startswith("tty-index:")]
+        found.update(f"/dev/pts/{number}" for number in numbers)
+    return found

@@ -13,8 +13,8 @@ from gpuguard.model.plans import Finding
 _LOOKS = 4
 _PAUSE = 0.05
 _SYS_RESOURCE = 1 << 24  # capabilities(7)
-# Where CRIU follows a tree whose members differ, and where it gives up.
-_UNSHAREABLE = ("pid", "mnt", "net", "user", "time")
+# Where CRIU gives up on a tree whose members differ.
+_UNSHAREABLE = ("pid", "mnt", "user", "ipc", "uts", "cgroup", "time")
 _CONTAINER = ("mnt", "net", "user")
 _RUNTIMES = {
     "libpod": "podman container checkpoint",
@@ -88,6 +88,9 @@ def _namespaces(survey: Survey) -> Iterator[Finding]:
         if own:
             text = f"{named(pid)} has {', '.join(own)} namespaces of its own"
             yield survey.found("namespace-nested", text)
+        elif differs("net", str(pid), str(root)):
+            text = f"{named(pid)} has a network namespace of its own"
+            yield survey.found("namespace-network", text)
 
 
 def _container(survey: Survey, root: int, kinds: list[str]) -> Finding:

@@ -46,6 +46,14 @@ DUMP: dict[str, Code] = {
         "a process of the job has made namespaces of its own",
         "start the job without the sandboxing of its children",
     ),
+    "namespace-network": warning(
+        "a process of the job has made a network namespace; it is saved as CRIU sees it",
+        "try a restore on another host while the job still runs: gpuguard migrate JOB",
+    ),
+    "terminal-own": warning(
+        "the job has made a terminal of its own; it comes back under the same number only",
+        "restore where no login uses that number, or start the job without a terminal",
+    ),
     "terminal": error(
         "the job uses a terminal, which does not exist where it comes back",
         "start it without one: gpuguard jobs run, or setsid with output into a file",

@@ -12,62 +12,10 @@ from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.survey import Survey, survey_job
 from gpuguard.model.jobs import Job, JobPolicy
 from gpuguard.model.plans import Finding, Level
-from tests.unit.agent.odd_jobs import UnsupportedError, job_of, running
+from tests.unit.agent.odd_jobs import PROGRAMS, UnsupportedError, job_of, running
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="looks into other processes")
 pytestmark = ROOT
-
-PROGRAMS = {
-    "io-uring": ("p = ctypes.create_string_buffer(120); syscall(425, 4, p)", "io_uring"),
-    "userfaultfd": ("syscall(323, 0)", "userfaultfd"),
-    "perf-event": (
-        "a = ctypes.create_string_buffer(112); a[4] = 112; a[0] = 1\nsyscall(298, a, 0, -1, -1, 0)",
-        "perf_event",
-    ),
-    "bpf": (
-        "a = (ctypes.c_uint * 18)(2, 4, 4, 1); syscall(321, 0, a, 72)",
-        "bpf-map",
-    ),
-    "mqueue": (
-        "syscall(240, b'gpuguard-test-%d' % os.getpid(), 0o102, 0o600, None)",
-        "gpuguard-test",
-    ),
-    "sysv-memory": (
-        "i = syscall(29, 0, 4096, 0o1600); libc.shmat.restype = ctypes.c_void_p\n"
-        "libc.shmat(i, None, 0); libc.shmctl(i, 0, None)",
-        "shmid",
-    ),
-    "device": ("os.open('/dev/fuse', os.O_RDWR)", "/dev/fuse (10:229)"),
-    "mptcp": ("s = socket.socket(2, 1, 262); s.bind(('127.0.0.1', 0)); s.listen()", "MPTCP"),
-    "vsock": ("s = socket.socket(40, 1)", "AF_VSOCK"),
-    "packet-socket": ("s = socket.socket(17, 3, 0)", "packet socket"),
-    "tcp-closed": (
-        "l = socket.create_server(('127.0.0.1', 0))\n"
-        "c = socket.create_connection(l.getsockname()); a, _ = l.accept()",
-        "127.0.0.1:",
-    ),
-    "link-remap": (
-        "f = open('one', 'w'); os.link('one', 'two'); os.unlink('one')",
-        "/one was removed",
-    ),
-    "file-deleted": (
-        "f = open('gone', 'wb'); f.write(bytes(3 << 20)); f.flush(); os.unlink('gone')",
-        "3.0 MiB",
-    ),
-    "file-large": ("f = open('big', 'wb'); f.truncate(2 << 20)", "/big (2097152 bytes"),
-    "file-locked": ("f = open('held', 'w'); fcntl.flock(f, fcntl.LOCK_EX)", "/held"),
-    "seccomp": (
-        "syscall(157, 38, 1, 0, 0, 0)\n"
-        "class F(ctypes.Structure): _fields_ = [('n', ctypes.c_ushort), ('f', ctypes.c_void_p)]\n"
-        "i = ctypes.create_string_buffer(b'\\x06\\0\\0\\0\\0\\0\\xff\\x7f')\n"
-        "libc.prctl(22, 2, ctypes.byref(F(1, ctypes.addressof(i))))",
-        "1 of its processes",
-    ),
-    "namespace-nested": (
-        "subprocess.Popen(['unshare', '-m', 'sleep', '60']); time.sleep(0.3)",
-        "sleep 60",
-    ),
-}
 
 
 def codes(survey: Survey) -> dict[str, Finding]:
