@@ -12,6 +12,8 @@ import pytest
 
 from tests.integration.remote.sshd import Farm, Server
 
+pytestmark = pytest.mark.timeout(180)  # many processes each: a busy machine takes its time
+
 
 @pytest.fixture
 def fleet(farm: Farm) -> tuple[Farm, Server, Server]:

@@ -21,6 +21,8 @@ from gpuguard.remote.settings import Settings
 from tests.integration.remote.sshd import Farm, Server, descendants, kill, make_key, start_sshd
 from tests.unit.remote.agents import stand_in_bundle
 
+pytestmark = pytest.mark.timeout(180)  # many processes each: a busy machine takes its time
+
 
 @contextlib.contextmanager
 def pool_of(farm: Farm, config: str = "") -> Iterator[Pool]:
