@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Callable, Optional
 
 from gpuguard.checkpoint.compatibility_files import files, folders, locks, programs, space
-from gpuguard.checkpoint.cpu import missing_flags
+from gpuguard.checkpoint.cpu import choosing_flags, missing_flags
 from gpuguard.checkpoint.host_seen import HostSeen
 from gpuguard.checkpoint.preflight_codes import found, passed
 from gpuguard.model.manifests import Manifest
@@ -81,7 +81,7 @@ def _cpu(manifest: Manifest, seen: HostSeen) -> Answer:
         return "", [("cpu-flags", f"its CPU lacks {', '.join(missing)}")]
     if not manifest.cpu_flags:
         return "the checkpoint recorded no features", []
-    return f"has all of the {len(manifest.cpu_flags)} features that matter", []
+    return f"has all {len(choosing_flags(manifest.cpu_flags))} features that matter", []
 
 
 def _user(manifest: Manifest, seen: HostSeen) -> Answer:
