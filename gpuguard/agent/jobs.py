@@ -23,8 +23,11 @@ ENDED = (JobState.EXITED, JobState.LOST, JobState.MOVED, JobState.STALE)
 
 def load_job(paths: NodePaths, name: str) -> Job:
     """Return the job as the node sees it now; raises UsageError if there is none of that name."""
+    lock = paths.job(name) / "lock"
+    # Asked before and after: a stopped job must not look as if nobody held it.
+    before = _procedure_at_work(lock)
     seen = observe(paths, stored_job(paths, name))
-    return dataclasses.replace(seen, held_by=_procedure_at_work(paths.job(name) / "lock"))
+    return dataclasses.replace(seen, held_by=before or _procedure_at_work(lock))
 
 
 def _procedure_at_work(lock: Path) -> Optional[dict[str, Any]]:
