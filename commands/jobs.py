@@ -189,6 +189,7 @@ def _job_lines(item: dict[str, Any]) -> list[str]:
         "host": item["host"],
         "state": item["state"],
         "note": item["note"],
+        "held by": _held_by(item.get("held_by")),
         "exit code": item["exit_code"],
         "epoch": item["epoch"],
         "pid": root and root["pid"],
@@ -201,8 +202,16 @@ def _job_lines(item: dict[str, Any]) -> list[str]:
         "log": item["log"],
         "policy": spec["policy_name"],
         "store": policy["store"],
+        "lease": f"{policy['lease']:g} s" if policy.get("lease") else None,
     }
     return [f"{name + ':':<11} {value}" for name, value in rows.items() if value not in (None, "")]
+
+
+def _held_by(held: dict[str, Any] | None) -> str | None:
+    if not held:
+        return None
+    asked_by = f" of {held['asked_by']}" if held.get("asked_by") else ""
+    return f"{held.get('kind')} {held.get('procedure')}{asked_by} since {held.get('since')}"
 
 
 def _or_unknown(value: int | None) -> str:
