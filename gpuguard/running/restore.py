@@ -122,7 +122,7 @@ def restore_request(
             "hold": hold_seconds is not None,
             "hold_seconds": hold_seconds or 0.0,
             "proof": params["proof"],
-            "holder": params["holder"],
+            "holder": params.get("holder"),
             "newest": params.get("newest"),
         },
         asked_by=asked_by(),
