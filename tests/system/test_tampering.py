@@ -154,6 +154,38 @@ def sign_by_nobody(saved: Saved) -> None:
     sign(saved, key)
 
 
+def swap_two_images(saved: Saved) -> None:
+    """Give two whole images of the same checkpoint each other's names."""
+    images = sorted((saved.folder / "images").glob("core-*.img"))
+    other = saved.folder / "images" / "inventory.img"
+    first, second = images[0].read_bytes(), other.read_bytes()
+    images[0].write_bytes(second)
+    other.write_bytes(first)
+
+
+def replay_the_older_manifest(saved: Saved) -> None:
+    """Put a manifest that was valid once, with its signature, over the newer one."""
+    for name in ("manifest.json", "manifest.sig"):
+        shutil.copyfile(saved.jobs / "sealed" / saved.older / name, saved.folder / name)
+
+
+def replay_the_older_checkpoint(saved: Saved) -> None:
+    """Let the whole older checkpoint pass for the newer one."""
+    shutil.rmtree(saved.folder)
+    shutil.copytree(saved.jobs / "sealed" / saved.older, saved.folder, symlinks=True)
+
+
+def rename_the_replayed_manifest(saved: Saved) -> None:
+    """Correct the id in the replayed manifest: its signature no longer fits."""
+    replay_the_older_checkpoint(saved)
+    edit_manifest(saved, lambda it: it.update(checkpoint=saved.newer))
+
+
+def take_the_others_signature(saved: Saved) -> None:
+    older = saved.jobs / "sealed" / saved.older / "manifest.sig"
+    shutil.copyfile(older, saved.folder / "manifest.sig")
+
+
 def move_another_job_here(saved: Saved) -> None:
     other = next(path for path in (saved.jobs / "other").iterdir() if path.name.startswith("20"))
     shutil.rmtree(saved.folder)
@@ -180,6 +212,11 @@ def restores_tried(sandbox: Sandbox) -> list[str]:
         (drop_the_signature, "has no signature"),
         (sign_by_another_node, "says it is of node1, but node2 signed it"),
         (sign_by_nobody, "signed by a key that is not enrolled for node1"),
+        (swap_two_images, "recorded"),
+        (replay_the_older_manifest, "the manifest is of checkpoint"),
+        (replay_the_older_checkpoint, "the manifest is of checkpoint"),
+        (rename_the_replayed_manifest, "does not fit the manifest"),
+        (take_the_others_signature, "does not fit the manifest"),
         (move_another_job_here, "the manifest is of job other, not sealed"),
     ],
 )

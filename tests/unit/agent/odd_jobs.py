@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpuguard.agent import processes
+from gpuguard.agent.clock import boot_id
 from gpuguard.model.jobs import Job, JobOrigin, JobPolicy, JobSpec, JobState
 
 PRELUDE = """
@@ -151,7 +152,7 @@ def job_of(pid: int, tcp: str = "close", **changes: object) -> Job:
         origin=JobOrigin.ADOPTED,
         state=JobState.RUNNING,
         epoch=1,
-        boot_id="",
+        boot_id=boot_id(),
         root=root,
         namespace_pid=pid,
         policy=JobPolicy(tcp=tcp, capture_limit=1 << 20),
