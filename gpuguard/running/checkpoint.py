@@ -1,7 +1,7 @@
 """Carry out checkpoints, side by side, each on its own host."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuguard.checkpoint.naming import make_checkpoint_id
@@ -18,6 +18,7 @@ from gpuguard.running.following import Follower
 from gpuguard.running.ids import asked_by, operation_id, procedure_id
 from gpuguard.running.journal import journalled
 from gpuguard.running.leftovers import look
+from gpuguard.running.verdicts import preflight
 from gpuguard.state.operations import OperationLog
 
 _FANOUT = 32
@@ -37,9 +38,18 @@ class Saved(Record):
 
 
 def prepare(desk: Desk, request: CheckpointRequest, settle: bool = True) -> Plan:
-    """Look at the fleet and return the plan; `settle` ends what was left half done."""
+    """Look at the fleet and return the plan; `settle` ends what was left half done.
+
+    Without it, for a dry run, each job's preflight is asked too; else it is the first step.
+    """
     plan_id = operation_id("checkpoint", desk.clock.now())
-    return plan_checkpoint(request, look(desk, settle), plan_id)
+    plan = plan_checkpoint(request, look(desk, settle), plan_id)
+    if settle or plan.refused:
+        return plan
+    found = [
+        item for job, host in plan.params["hosts"].items() for item in preflight(desk, host, job)[0]
+    ]
+    return replace(plan, findings=(*plan.findings, *found))
 
 
 def save(desk: Desk, plan: Plan) -> list[Saved]:
