@@ -21,7 +21,7 @@ from gpuguard.agent.open_files import capture_files, read_open_files
 from gpuguard.agent.procedure import Context, Step
 from gpuguard.agent.processes import ref
 from gpuguard.agent.stage import Stage, free_bytes
-from gpuguard.agent.tree_control import stop_problems
+from gpuguard.agent.tree_control import await_stop
 from gpuguard.agent.tree_record import read_tree, record_tree
 from gpuguard.checkpoint.completeness import judge_images
 from gpuguard.checkpoint.criu_stats import DumpStats, parse_dump_stats
@@ -33,6 +33,7 @@ from gpuguard.model.manifests import Manifest, Times
 _LEAST_FREE = 1024 * 1024
 _CAPTURE_RATE = 20 * 1024 * 1024
 _GATE_SECONDS = 30
+_STOP_SECONDS = 10.0
 
 
 @dataclass
@@ -170,7 +171,7 @@ def _judge_end(ctx: Context, stage: Stage, seen: _Seen, code: int) -> None:
     log = stage.logs / "dump.log"
     if code == 0 and seen.problem is None and seen.tree:
         if facts.stays_stopped(ctx):
-            problems = stop_problems(facts.root_ref(ctx))
+            problems = await_stop(facts.root_ref(ctx), _STOP_SECONDS)
             if problems:
                 raise GpuguardError("the job did not stay stopped: " + "; ".join(problems))
         return

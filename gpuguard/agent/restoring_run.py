@@ -25,7 +25,7 @@ from gpuguard.agent.supervision import (
     restore_words,
     start_supervised,
 )
-from gpuguard.agent.tree_control import prove_running, resume_tree, stop_problems
+from gpuguard.agent.tree_control import await_stop, prove_running, resume_tree, stop_problems
 from gpuguard.agent.tree_record import Task, read_tree
 from gpuguard.checkpoint.limits import restore_seconds
 from gpuguard.checkpoint.ordering import PARTIAL
@@ -37,6 +37,7 @@ from gpuguard.model.manifests import Manifest
 _CORE = re.compile(r"\Aimages/core-([0-9]+)\.img\Z")
 _GONE_SECONDS = 30.0
 _GO_SECONDS = 30.0
+_STOP_SECONDS = 10.0
 _LIVES_SECONDS = 0.25
 _MOVES_SECONDS = 5.0
 
@@ -68,7 +69,7 @@ class Restore(Step):
             _stop_hanging(ctx, error)
             raise _explained(ctx, error) from error
         root = started.root
-        problems = stop_problems(root) if root else ["it is gone"]
+        problems = await_stop(root, _STOP_SECONDS) if root else ["it is gone"]
         if root is None or problems:
             raise GpuguardError("the restored job does not stand stopped: " + "; ".join(problems))
         ctx.record("restored, stopped", root=root.to_dict())

@@ -45,6 +45,20 @@ def stop_problems(root: ProcessRef) -> list[str]:
     ]
 
 
+def await_stop(root: ProcessRef, seconds: float) -> list[str]:
+    """Give the tree `seconds` to stop; return what `stop_problems` then still finds.
+
+    CRIU lets go of a process with a pending SIGSTOP: it stops before it does anything of its own,
+    but on a busy machine not before the scheduler comes round to it.
+    """
+    deadline = time.monotonic() + seconds
+    problems = stop_problems(root)
+    while problems and alive(root) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+        problems = stop_problems(root)
+    return problems
+
+
 def end_tree(root: ProcessRef, seconds: float) -> None:
     """Kill every process of the tree and wait until they are gone.
 

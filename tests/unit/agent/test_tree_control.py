@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from gpuguard.agent.processes import alive, ref
-from gpuguard.agent.tree_control import end_tree, prove_running, resume_tree, stop_problems
+from gpuguard.agent.tree_control import (
+    await_stop,
+    end_tree,
+    prove_running,
+    resume_tree,
+    stop_problems,
+)
 from gpuguard.agent.tree_record import read_task, read_tree, record_tree, strangers
 from gpuguard.model.errors import GpuguardError
 from gpuguard.model.jobs import ProcessRef
@@ -53,6 +60,16 @@ def test_a_stopped_tree_goes_on(tree: "tuple[ProcessRef, int]") -> None:
     assert resume_tree(root, [], 5)
     assert prove_running(root, [], 1)
     assert len(stop_problems(root)) == 2
+
+
+def test_a_tree_may_take_its_time_to_stop(tree: "tuple[ProcessRef, int]") -> None:
+    root, child = tree
+    timer = threading.Timer(0.1, lambda: stop(root.pid, child))
+    timer.start()
+    assert await_stop(root, 10.0) == []
+    timer.join()
+    os.kill(child, signal.SIGCONT)
+    assert await_stop(root, 0.05) != []
 
 
 def test_what_was_stopped_before_stays_stopped(tree: "tuple[ProcessRef, int]") -> None:
