@@ -4,10 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuguard.model.codec import Record
+from gpuguard.model.cordons import SITE, describe
 from gpuguard.model.errors import GpuguardError, UnreachableError
 from gpuguard.model.inventory import Host
 from gpuguard.model.manifests import Manifest
 from gpuguard.model.plans import Finding, Level
+from gpuguard.planning.cordons import cordon_remedy
 from gpuguard.planning.findings import refuse
 from gpuguard.planning.views import FleetView, HostView, StoreView
 from gpuguard.remote.outcome import Outcome
@@ -104,8 +106,18 @@ def host_verdicts(
 def _of_host(view: HostView, found: tuple[Finding, ...] | None) -> HostVerdict:
     if not view.reachable:
         error = UnreachableError(f"{view.name}: {view.problem}", view.hint)
-        return HostVerdict(view.name, None, error=error.to_dict())
+        return HostVerdict(view.name, None, _cordoned(view), error.to_dict())
     if found is None:
         return HostVerdict(view.name, None)
+    found = (*_cordoned(view), *found)
     fits = not any(item.level is Level.ERROR for item in found)
     return HostVerdict(view.name, fits, found)
+
+
+def _cordoned(view: HostView) -> tuple[Finding, ...]:
+    """Return the cordons that the host itself cannot tell of."""
+    return tuple(
+        refuse("host-cordoned", view.name, f"it is {describe(cordon)}", cordon_remedy(view))
+        for cordon in view.cordons
+        if cordon.owner == SITE or not view.reachable
+    )

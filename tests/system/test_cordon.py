@@ -41,6 +41,10 @@ def test_cordons_hold_for_every_operator_and_through_a_lost_host(
     bob.run("jobs", "run", "more", "--host", "node2", "--", "steps", expect=5)
     found = bob.run("doctor", "node2", "-o", "json").json["items"]
     assert [one["remedy"] for one in found if one["code"] == "cordoned"]
+    bob.run("checkpoint", "kept")
+    shown = bob.try_("checkpoints", "show", "kept", bob.newest("kept"), "-o", "json").json
+    verdict = next(one for one in shown["verdicts"] if one["host"] == "node2")
+    assert "fan 2" in str(verdict)
     assert bob.run("inventory", "show", "node2", "-o", "json").json["items"][0]["cordons"]
     assert "node2" in ann.run("info").out
 
