@@ -13,7 +13,7 @@ from tests.system.kit import Operator
 _NO = refusal()
 pytestmark = [
     pytest.mark.sandbox,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(400),
     pytest.mark.skipif(_NO is not None, reason=str(_NO)),
 ]
 
