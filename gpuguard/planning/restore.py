@@ -42,8 +42,8 @@ def choose_checkpoint(
 
 def before(info: CheckpointInfo, store: StoreView) -> CheckpointInfo | None:
     """Return the durable checkpoint of the same job that comes next after `info`, going back."""
-    order = (info.epoch, info.sequence)
-    older = (c for c in store.checkpoints if (c.epoch, c.sequence) < order)
+    order = (info.epoch, info.sequence, info.checkpoint)  # a replayed one repeats a sequence
+    older = (c for c in store.checkpoints if (c.epoch, c.sequence, c.checkpoint) < order)
     return newest_durable(older, info.uid)
 
 
