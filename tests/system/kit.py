@@ -114,8 +114,8 @@ def copies(sandbox: Sandbox, marker: str) -> list[tuple[str, int]]:
     return found
 
 
-def until(true: Callable[[], bool], seconds: float = 10.0, what: str = "the condition") -> None:
-    """Wait until `true` says so; fail after `seconds`."""
+def until(true: Callable[[], bool], seconds: float = 40.0, what: str = "the condition") -> None:
+    """Wait until `true` says so; fail after `seconds`, by default enough for a busy machine."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, f"{what} did not come within {seconds} s"

@@ -36,6 +36,15 @@ def agent(three_hosts: Sandbox) -> Iterator[Session]:
         yield pool.session(inventory.host(HOST))
 
 
+def _kill(pid: int) -> bool:
+    """Kill `pid`; False if it has ended meanwhile."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class Cut:
     """One procedure, started, and cut off at a place of its journal."""
 
@@ -48,7 +57,7 @@ class Cut:
 
     def wait_for(self, text: str) -> None:
         journal = self.folder / "journal.jsonl"
-        until(lambda: text in journal.read_text(), 20, text)
+        until(lambda: text in journal.read_text(), 90, text)
 
     def kill_runner(self) -> bool:
         """Kill the child of the watchdog; False if the procedure was over already."""
@@ -59,9 +68,7 @@ class Cut:
                 fields = _read(entry / "stat").rpartition(b")")[2].split()
                 parents[int(entry.name)] = int(fields[1]) if fields else 0
         runners = [pid for pid, parent in parents.items() if parent in parents]
-        for pid in runners:
-            os.kill(pid, signal.SIGKILL)
-        return bool(runners)
+        return [pid for pid in runners if _kill(pid)] != []
 
     def end(self) -> dict[str, Any]:
         until(lambda: (self.folder / "result.json").exists(), 60, "the end of the procedure")

@@ -2,12 +2,18 @@
 
 from pathlib import Path
 
+import pytest
+
 from gpuguard.model.inventory import Host
 from gpuguard.remote.archive import Bundle, pack
 from gpuguard.remote.bootstrap import greet
 from gpuguard.remote.client import AgentSession, Patience
 from gpuguard.remote.local import open_local
+from gpuguard.remote.person import login_name
 
+NEEDS_ACCOUNT = pytest.mark.skipif(
+    login_name().isdigit(), reason="OpenSSH serves accounts alone: this user is a number"
+)
 STAND_IN = Path(__file__).parents[2] / "stand_in_agent.py"
 
 

@@ -18,6 +18,7 @@ from gpuguard.remote.known_hosts import (
     read_known_hosts,
     record,
 )
+from tests.unit.remote.agents import NEEDS_ACCOUNT
 
 
 def make_key(seed: int, key_type: str = "ssh-ed25519") -> HostKey:
@@ -73,6 +74,7 @@ def test_passed_over_lines_are_noted_with_their_place(tmp_path: Path) -> None:
     assert [note.split(": ")[0] for note in notes] == [f"{path}:{n}" for n in (1, 2, 3)]
 
 
+@NEEDS_ACCOUNT
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
 def test_hashed_names_and_fingerprints_agree_with_openssh(tmp_path: Path) -> None:
     subprocess.run(

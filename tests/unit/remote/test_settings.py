@@ -8,8 +8,12 @@ import pytest
 from gpuguard.model.errors import UsageError
 from gpuguard.model.inventory import Host
 from gpuguard.remote.settings import Settings, split_jump
+from tests.unit.remote.agents import NEEDS_ACCOUNT
 
-pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client"),
+    NEEDS_ACCOUNT,
+]
 
 CONFIG = """
 Include {folder}/more

@@ -8,8 +8,12 @@ import pytest
 
 from gpuguard.model.errors import GpuguardError, RefusedError
 from gpuguard.remote import signers
+from tests.unit.remote.agents import NEEDS_ACCOUNT
 
-pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen"),
+    NEEDS_ACCOUNT,
+]
 
 
 def make_key(path: Path, kind: str = "ed25519") -> str:
