@@ -7,7 +7,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -411,9 +410,3 @@ def test_a_restore_whose_host_dies_does_not_block_the_next(
         hosts.power("node2", "on")
     assert [state for state in bob.jobs(job.name).values() if state == "running"] == ["running"]
     job.end()
-
-
-def test_stores_and_states_are_apart(ann: Operator, bob: Operator) -> None:
-    assert ann.state != bob.state
-    assert Path(ann.environment["XDG_STATE_HOME"]).exists()
-    assert Path(bob.environment["XDG_STATE_HOME"]).exists()
