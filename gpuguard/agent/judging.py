@@ -1,5 +1,6 @@
 """Judge whether a job can come back on this host, rule by rule, before anything is copied."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from gpuguard.agent.signature import check_signature
 from gpuguard.agent.store import (
     check_shape,
     checkpoint_folder,
+    job_folder,
     job_uid,
     read_manifest_bytes,
     require_store,
@@ -83,8 +85,9 @@ def judge_store(paths: NodePaths, question: Question) -> tuple[Optional[Manifest
         require_store(question.store)
         require_same_store(paths, question.store)
         folder = question.folder
+        against = list(_unwritable(question))
         if folder is None:
-            return question.record, [passed("store", question.host, question.store)]
+            return question.record, against or [passed("store", question.host, question.store)]
         if not folder.is_dir():
             text = f"{question.store} shows no checkpoint {folder.name} of {question.job} here"
             return None, [found("store-unreachable", question.host, text)]
@@ -95,7 +98,15 @@ def judge_store(paths: NodePaths, question: Question) -> tuple[Optional[Manifest
         text = "; ".join(item.text for item in wrong)
         return None, [found("checkpoint-damaged", question.host, text)]
     text = f"{folder}: {len(manifest.files)} files of the right size"
-    return manifest, [passed("store", question.host, text)]
+    return manifest, against or [passed("store", question.host, text)]
+
+
+def _unwritable(question: Question) -> Iterator[Finding]:
+    """A restore claims the job in its store: to read it is not enough."""
+    job = job_folder(question.store, question.job)
+    if not os.access(job if job.is_dir() else question.store, os.W_OK):
+        text = f"the store {question.store} cannot be written: read-only, or no right to"
+        yield found("store-unreachable", question.host, text)
 
 
 def judge_signature(question: Question, manifest: Manifest) -> list[Finding]:

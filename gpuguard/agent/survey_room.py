@@ -12,7 +12,7 @@ from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.stage import free_bytes, require_executable
 from gpuguard.agent.store import job_folder, job_uid
 from gpuguard.agent.store_id import recognise_store
-from gpuguard.agent.store_write import probe_folder
+from gpuguard.agent.store_write import probe_folder, unwritable
 from gpuguard.agent.survey import Survey
 from gpuguard.checkpoint.limits import room_needed
 from gpuguard.model.errors import GpuguardError
@@ -76,8 +76,12 @@ def _check_store(paths: NodePaths, survey: Survey) -> Iterator[Finding]:
         folder = job_folder(job.policy.store, job.spec.name)
         probe_folder(folder if folder.is_dir() else folder.parent)
         owner, top = job_uid(folder), highest_epoch(folder)
-    except (OSError, GpuguardError) as error:
-        yield survey.found("store-unfit", str(error), getattr(error, "hint", "") or "")
+    except GpuguardError as error:
+        yield survey.found("store-unfit", error.message, error.hint or "")
+        return
+    except OSError as error:
+        told = unwritable(job.policy.store, error)
+        yield survey.found("store-unfit", told.message, told.hint or "")
         return
     if owner is not None and owner != job.spec.uid:
         text = f"{folder} is of another job of this name (uid {owner})"

@@ -32,7 +32,7 @@ RESTORE: dict[str, Code] = {
         "new work is kept off the host", "gpuguard uncordon HOST, or choose another", "cordon"
     ),
     "store-unreachable": error(
-        "the host does not reach the store, or it is another one than before",
+        "the host does not reach the store or cannot write to it, or it is another one than before",
         "mount it there, then gpuguard doctor HOST",
         "store",
     ),
