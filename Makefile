@@ -12,11 +12,11 @@ JOBS ?= auto
 MINUTES ?= 10
 SEED ?= 1
 
-.PHONY: help setup unit test lint format snapshots demo bench soak constraints clean packages
+.PHONY: help setup unit test lint format snapshots demo failure-points bench soak constraints clean packages
 
 help:  ## Print this list
 	@awk 'BEGIN {FS = ":.*## "; print "usage: make TARGET\n"} \
-		/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## Install Debian packages (as root), the virtual environment and gpuguard
 	@echo "ready: $(BIN)/gpuguard"
@@ -42,6 +42,10 @@ snapshots: $(READY)  ## Take the screens and golden outputs anew; look at the di
 
 demo: $(READY)  ## Show a running job move between hosts, in the practice fleet (as root)
 	@$(BIN)/python scripts/demo
+
+failure-points: $(READY)  ## Cut everything everywhere; write docs/measured/failure-points.md (as root)
+	FAILURE_POINTS=all FAILURE_POINTS_TABLE=docs/measured/failure-points.md \
+		$(BIN)/pytest tests/system/test_failure_points.py -q
 
 bench: $(READY)  ## Measure against the rivals and write docs/measured/bench.md (as root)
 	@$(BIN)/python scripts/bench --write docs/measured/bench.md
