@@ -7,8 +7,8 @@ from gpuguard.agent.arguments import take
 from gpuguard.agent.methods import Emit
 from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.store import list_checkpoints, read_highest_epoch, show_checkpoint
-from gpuguard.agent.store_lease import read_lease
 from gpuguard.agent.store_id import require_same_store
+from gpuguard.agent.store_lease import read_lease
 from gpuguard.agent.store_verify import verify_checkpoint
 from gpuguard.agent.store_write import remove_checkpoint
 from gpuguard.model.manifests import CheckpointInfo

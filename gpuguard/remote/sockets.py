@@ -1,6 +1,7 @@
 """Sockets that lead to a host: TCP with one deadline for all its addresses, or a proxy."""
 
 import queue
+import signal
 import socket
 import subprocess
 import threading
@@ -36,9 +37,22 @@ def connect_tcp(route: Route, timeout: float) -> socket.socket:
     raise failures.connect(route.name, route.place, reason.strerror or str(reason)) from reason
 
 
+class _ProxySocket(socket.socket):
+    """A socket to a proxy that is told to end when the socket is closed, as OpenSSH does."""
+
+    proxy: subprocess.Popen[bytes] | None = None
+
+    def close(self) -> None:
+        super().close()
+        proxy, self.proxy = self.proxy, None
+        if proxy is not None:
+            proxy.send_signal(signal.SIGHUP)  # not every proxy ends when its input does
+
+
 def run_proxy(command: str) -> socket.socket:
     """Start the user's ProxyCommand, as OpenSSH does; return a socket to its streams."""
-    ours, theirs = socket.socketpair()
+    pair, theirs = socket.socketpair()
+    ours = _ProxySocket(fileno=pair.detach())
     with theirs:
         process = subprocess.Popen(
             ["/bin/sh", "-c", f"exec {command}"],
@@ -47,6 +61,7 @@ def run_proxy(command: str) -> socket.socket:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
+    ours.proxy = process
     threading.Thread(target=process.wait, name="gpuguard-proxy", daemon=True).start()
     return ours
 
