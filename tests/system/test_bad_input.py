@@ -233,8 +233,8 @@ def test_host_without_python(world: Fleet) -> None:
 def test_criu_that_cannot_be_used(world: Fleet) -> None:
     sandbox = world.sandbox
     with replaced(sandbox, "node1", CRIU, None):
-        says = ("node1: checkpoint, step preflight", "CRIU is not installed", "CRIU 4.2")
-        world.fails(5, "checkpoint", "kept", says=says)
+        missing = ("node1: checkpoint, step preflight", "CRIU is not installed", "CRIU 4.2")
+        world.fails(5, "checkpoint", "kept", says=missing)
     script = f'[ "$1" = --version ] && exec {CRIU}.away --version\necho no such feature; exit 1'
     with replaced(sandbox, "node1", CRIU, script):
         assert "criu-check" in world.user.run("doctor", "node1", expect=1).out
