@@ -260,6 +260,15 @@ class NodeSession:
         self.node.passed(word)
         return run.status()
 
+    def _procedures_show(self, id: str) -> Any:
+        if id not in self.node.procedures:
+            raise UsageError(f"this node has no procedure {id}")
+        run = self.node.procedures[id]
+        return {"status": run.status(), "entries": run.entries, "request": run.request}
+
+    def _procedures_list(self) -> Any:
+        return [run.status() for run in self.node.procedures.values()]
+
     def _jobs_list(self) -> Any:
         return [job.to_dict() for job in self.node.jobs]
 
