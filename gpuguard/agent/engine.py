@@ -109,8 +109,12 @@ def _wait_for_criu(ctx: Context) -> None:
 def _died(ctx: Context) -> dict[str, Any]:
     last = ctx.journal.entries[-1].step if ctx.journal.entries else "start"
     ctx.step = last
-    how = "the process at work on it was killed" if ctx.same_boot else "the node was rebooted"
-    return GpuguardError(f"step {last} was cut off: {how}").to_dict()
+    if ctx.same_boot:
+        text = f"step {last} was cut off: the process at work on it was killed"
+        return GpuguardError(text).to_dict()
+    job = ctx.params.get("job")
+    hint = f"a job that was here ended with the node; if it is lost: gpuguard restore {job}"
+    return GpuguardError(f"step {last} was cut off: the node was rebooted", hint).to_dict()
 
 
 def _with_hint(ctx: Context, failure: dict[str, Any]) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def _judge_told(case: Case) -> None:
     assert case.ended is not None
     if case.ended.code > 0:
         assert "error: " in case.shown, case.shown
-    if "restore" in case.recovered_by:
+    if "restore" in case.recovered_by and case.ended.code > 0:
         told = case.ended.err + case.shown
         assert f"gpuguard restore {case.job}" in told or f"jobs show {case.job}" in told, told
     if case.verb is CHECKPOINT:
