@@ -264,7 +264,10 @@ def demand_done(host: str, status: ProcedureStatus) -> ProcedureStatus:
     """
     if status.state is ProcedureState.DONE:
         return status
-    raise failure(host, status)
+    error = failure(host, status)
+    if status.state is ProcedureState.FAILED and not error.hint:
+        error.hint = f"it was undone; again: gpuguard {status.kind} {status.job}"
+    raise error
 
 
 def failure(host: str, status: ProcedureStatus) -> GpuguardError:
