@@ -14,7 +14,7 @@ from gpuguard.agent import checkpoint_facts as facts
 from gpuguard.agent.clock import utc_now
 from gpuguard.agent.criu import DumpOrder, dump_command, lasting_options
 from gpuguard.agent.criu_failure import FailedRun, explain_failure
-from gpuguard.agent.criu_remains import lift_rules
+from gpuguard.agent.criu_remains import end_helpers, lift_rules
 from gpuguard.agent.hook import Gate, open_gate
 from gpuguard.agent.host_facts import cpu_flags
 from gpuguard.agent.open_files import capture_files, read_open_files
@@ -33,6 +33,7 @@ from gpuguard.model.manifests import Manifest, Times
 _LEAST_FREE = 1024 * 1024
 _CAPTURE_RATE = 20 * 1024 * 1024
 _GATE_SECONDS = 30
+_LOOK_SECONDS = 0.5
 _STOP_SECONDS = 10.0
 
 
@@ -75,7 +76,8 @@ class Dump(Step):
         """Let the job go on, prove it, and clear the stage; CRIU's log is kept."""
         facts.thaw(ctx)
         if ctx.facts.get("criu"):  # it was started and did not end well
-            for line in lift_rules():
+            # The job is proven to run, so nothing of that CRIU is at work on it any more.
+            for line in [*end_helpers(int(ctx.facts["criu"]["pid"])), *lift_rules()]:
                 ctx.tell(line)
         if ctx.facts.get("staged"):
             facts.clear_stage(ctx)
@@ -106,7 +108,7 @@ def _run_criu(ctx: Context, stage: Stage, gate: Gate) -> tuple[_Seen, int]:
     limit = dump_seconds(ctx.facts["resident"], ctx.facts["tasks"], ctx.facts["history"])
     try:
         _note_criu(ctx, criu.pid, limit)
-        seen = _pass_gate(ctx, stage, gate, limit)
+        seen = _pass_gate(ctx, stage, gate, limit, criu)
     except BaseException:
         # Never killed: without a yes at the gate it ends by itself, and the job goes on.
         gate.close()
@@ -137,11 +139,13 @@ def _note_criu(ctx: Context, pid: int, limit: float) -> None:
     ctx.record(text, criu=process.to_dict() if process else None)
 
 
-def _pass_gate(ctx: Context, stage: Stage, gate: Gate, limit: float) -> _Seen:
-    word = gate.wait(limit)
+def _pass_gate(
+    ctx: Context, stage: Stage, gate: Gate, limit: float, criu: "subprocess.Popen[bytes]"
+) -> _Seen:
+    word = _wait_at_gate(gate, limit, criu)
     while word == "silent":
         ctx.record(f"overdue: CRIU is at work for more than {limit:.0f} s; it is waited for")
-        word = gate.wait(limit)
+        word = _wait_at_gate(gate, limit, criu)
     seen = _Seen(frozen_at=utc_now())
     if word == "frozen":
         try:
@@ -150,6 +154,19 @@ def _pass_gate(ctx: Context, stage: Stage, gate: Gate, limit: float) -> _Seen:
             seen.problem = str(error)
         gate.tell(seen.problem is None)
     return seen
+
+
+def _wait_at_gate(gate: Gate, limit: float, criu: "subprocess.Popen[bytes]") -> str:
+    """Wait for the question; a CRIU that was killed may leave a child that keeps the pipe open."""
+    deadline = time.monotonic() + limit
+    while True:
+        word = gate.wait(min(_LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
+        if word != "silent":
+            return word
+        if criu.poll() is not None:
+            return "ended"
+        if time.monotonic() >= deadline:
+            return "silent"
 
 
 def _look(ctx: Context, stage: Stage, seen: _Seen) -> None:

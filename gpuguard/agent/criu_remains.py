@@ -6,6 +6,7 @@ connections and need neither, but an earlier version, an option or a hand may ha
 """
 
 import re
+import signal
 import subprocess
 from collections.abc import Iterable
 from glob import escape
@@ -59,6 +60,22 @@ def criu_at_work() -> bool:
     return any(
         entry.name == "criu" and not entry.ended for entry in processes.every_process().values()
     )
+
+
+def end_helpers(session: int) -> list[str]:
+    """End the children of a dead CRIU that led `session`; tell what was done.
+
+    A CRIU killed while it probes the kernel leaves a child that sleeps for ever, in the job's own
+    pid namespace.
+    """
+    found = [
+        entry
+        for entry in processes.every_process().values()
+        if entry.session == session and entry.name == "criu" and not entry.ended
+    ]
+    for entry in found:
+        processes.send_signal(entry.ref, signal.SIGKILL)
+    return [f"ended process {entry.pid}, which a dead CRIU had left" for entry in found]
 
 
 def lift_rules(run: Run = run_tool) -> list[str]:

@@ -1,5 +1,8 @@
 """Rules and helper files of a CRIU that died are found by their exact marks, and nothing else."""
 
+import shutil
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -66,3 +69,25 @@ def test_ghosts_beside_their_file_go_and_link_remaps_of_others_stay(tmp_path: Pa
     assert told == [f"removed {ghost}, which a dead CRIU had left"]
     assert [path.exists() for path in others] == [True, True, True]
     assert not ghost.exists()
+
+
+def test_a_sleeping_child_of_a_dead_criu_is_ended_and_other_sessions_are_not(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "criu"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    left = subprocess.Popen([str(program), "60"], start_new_session=True)
+    other = subprocess.Popen([str(program), "60"], start_new_session=True)
+    try:
+        deadline = time.monotonic() + 10
+        while criu_remains.processes.stat(left.pid).name != "criu":  # type: ignore[union-attr]
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        told = criu_remains.end_helpers(left.pid)
+        assert told == [f"ended process {left.pid}, which a dead CRIU had left"]
+        assert left.wait(10) == -9
+        assert other.poll() is None
+    finally:
+        for process in (left, other):
+            process.kill()
+            process.wait()
