@@ -8,9 +8,9 @@ from typing import Any
 
 import gpuguard
 from gpuguard.agent.clock import boot_id
-from gpuguard.agent.fencing import fence_stale
+from gpuguard.agent.jobs.fencing import fence_stale
 from gpuguard.agent.paths import NodePaths
-from gpuguard.agent.recovery import recover_abandoned
+from gpuguard.agent.procedures.recovery import recover_abandoned
 
 PROTOCOL = 1
 

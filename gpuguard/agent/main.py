@@ -16,7 +16,7 @@ def main(words: list[str]) -> int:
         return serve()
     if words == ["boot"]:
         from gpuguard.agent.paths import NodePaths
-        from gpuguard.agent.recovery import recover_abandoned
+        from gpuguard.agent.procedures.recovery import recover_abandoned
 
         recover_abandoned(NodePaths())
         return 0
@@ -38,8 +38,8 @@ def _detached(words: list[str]) -> int:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
-    from gpuguard.agent import cgroup, watchdog
     from gpuguard.agent.paths import NodePaths
+    from gpuguard.agent.procedures import cgroup, watchdog
 
     def ready() -> None:
         # A systemd unit has nobody at the other end: the caller looks at the folder instead.

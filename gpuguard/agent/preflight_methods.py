@@ -3,13 +3,13 @@
 from typing import Any
 
 from gpuguard.agent.arguments import take, take_record
-from gpuguard.agent.jobs import load_job
-from gpuguard.agent.judging import Question, judge_host
-from gpuguard.agent.live_record import draft_manifest
+from gpuguard.agent.jobs.register import load_job
 from gpuguard.agent.methods import Emit
 from gpuguard.agent.paths import NodePaths
-from gpuguard.agent.survey import Survey, survey_job
-from gpuguard.agent.survey_room import check_host
+from gpuguard.agent.restoring.judging import Question, judge_host
+from gpuguard.agent.survey.live_record import draft_manifest
+from gpuguard.agent.survey.room_findings import check_host
+from gpuguard.agent.survey.survey import Survey, survey_job
 from gpuguard.checkpoint.preflight_codes import found
 from gpuguard.model.errors import RefusedError
 from gpuguard.model.manifests import Manifest

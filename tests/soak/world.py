@@ -34,7 +34,7 @@ class Process:
             return "criu"
         if "gpuguard/agent/main.py" in text:
             return "watchdog" if {"watchdog", "recover"} & set(self.words) else "agent"
-        if "gpuguard/agent/supervisor.py" in text:
+        if "gpuguard/agent/jobs/supervisor.py" in text:
             return "supervisor" if self.words[0].rpartition("/")[2] != "unshare" else "unshare"
         if self.words[1:3] == ("-I", "-c") and re.fullmatch("[0-9a-f]{64}", self.words[-1]):
             return "agent"

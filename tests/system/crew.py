@@ -1,6 +1,7 @@
 """Jobs that are to be cut: made once, used again as long as they run; looked at from outside."""
 
 import secrets
+import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,6 +151,14 @@ class Crew:
                 if (words and words[0].endswith("criu")) or _stopped(pid):
                     left.append(f"{host}: process {' '.join(words)} is left")
         return left
+
+    def sweep(self) -> None:
+        """Remove what the rule for old remains will: the next wave is not to count it again."""
+        for partial in self._store().glob("*/.partial-*"):
+            shutil.rmtree(partial)
+        for host in self.sandbox.hosts:
+            for stage in self.sandbox.path(host, f"{STATE}/stage").iterdir():
+                shutil.rmtree(stage)
 
     def _store(self) -> Path:
         return self.sandbox.path(self.sandbox.hosts[0], STORE)

@@ -64,7 +64,7 @@ def try_program(name: str, code: str, server: socket.socket) -> dict[str, object
 def survey(pid: int) -> list[list[str]]:
     """Return level and code of everything preflight finds."""
     from gpuguard.agent import processes
-    from gpuguard.agent.survey import survey_job
+    from gpuguard.agent.survey.survey import survey_job
     from gpuguard.model.jobs import Job, JobOrigin, JobSpec, JobState
 
     spec, root = JobSpec("odd", uid="u"), processes.ref(pid)

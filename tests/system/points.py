@@ -55,7 +55,9 @@ STOP = Verb(
     ("checkpoint", "JOB", "--stop", "--yes"),
     "checkpoint",
     (
-        *_begin("preflight", "dump", "copy", "publish"),
+        *_begin("preflight", "dump"),
+        ("dump", CRIU),
+        *_begin("copy", "publish"),
         ("publish", RENAMED),
         ("publish", COMMITTED),
         *_begin("end"),

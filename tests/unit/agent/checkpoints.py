@@ -4,9 +4,9 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from gpuguard.agent.hashing import copy_folder
-from gpuguard.agent.signature import ensure_key, public_key
-from gpuguard.agent.store_write import (
+from gpuguard.agent.store.hashing import copy_folder
+from gpuguard.agent.store.signature import ensure_key, public_key
+from gpuguard.agent.store.write import (
     claim_job_folder,
     make_partial,
     publish_partial,

@@ -7,8 +7,8 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from gpuguard.agent import detach, kinds
-from gpuguard.agent.procedure import Context, Procedure, Step
+from gpuguard.agent.procedures import detach, kinds
+from gpuguard.agent.procedures.procedure import Context, Procedure, Step
 from gpuguard.model.errors import GpuguardError
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent import boot_unit
 from gpuguard.agent.paths import NodePaths
+from gpuguard.agent.procedures import boot_unit
 
 ODD_ROOT = Path("/var/lib/gpu guard/50%")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent import cgroup
+from gpuguard.agent.procedures import cgroup
 
 CODE = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from gpuguard.agent import cgroup
+from gpuguard.agent.procedures import cgroup
 if len(sys.argv) > 2:
     open(sys.argv[2] + "/cgroup.procs", "w").write(str(os.getpid()))
 print(cgroup.leave_login())

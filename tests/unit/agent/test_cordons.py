@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from gpuguard.agent.cordons import lift_cordon, read_cordons, require_no_cordon, set_cordon
-from gpuguard.agent.launching import run_job
+from gpuguard.agent.host.cordons import lift_cordon, read_cordons, require_no_cordon, set_cordon
+from gpuguard.agent.jobs.launching import run_job
 from gpuguard.agent.paths import NodePaths
 from gpuguard.model.cordons import UNKNOWN, Cordon
 from gpuguard.model.errors import RefusedError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent.criu import DumpOrder, dump_command, judge_version, restore_command
-from gpuguard.agent.hook import hook_path, open_gate
+from gpuguard.agent.criu.gate import hook_path, open_gate
+from gpuguard.agent.criu.invocations import DumpOrder, dump_command, judge_version, restore_command
 
 ORDER = DumpOrder(1000, 77, 9, 8, 7, 4096, shell_job=False, leave_stopped=False)
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from gpuguard.agent.criu_failure import FailedRun, explain_failure
+from gpuguard.agent.criu.failure import FailedRun, explain_failure
 
 FORK = "(00.001847) Error (criu/cr-restore.c:1230): Can't fork for 77: File exists"
 DONE = "(00.031900) Restore finished successfully. Tasks resumed."

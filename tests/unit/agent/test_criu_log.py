@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpuguard.agent.criu_log import trim_log
+from gpuguard.agent.criu.log import trim_log
 
 
 def test_both_ends_stay(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent import criu_remains
+from gpuguard.agent.criu import remains as criu_remains
 
 TABLES = "table inet filter\ntable inet CRIU-4711\ntable ip nat\ntable inet MY-CRIU-1\n"
 SAVED = """\

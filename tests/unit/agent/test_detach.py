@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from gpuguard.agent import detach, supervision
+from gpuguard.agent.jobs import supervision
+from gpuguard.agent.procedures import detach
 
 
 def test_agent_starts_itself_apart_from_the_callers_folder() -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent import criu_checks, doctor, folder_checks, host_checks, marks
 from gpuguard.agent.bounded import run_bounded
+from gpuguard.agent.criu import checks as criu_checks
+from gpuguard.agent.host import checks as host_checks
+from gpuguard.agent.host import doctor
 from gpuguard.agent.paths import NodePaths
+from gpuguard.agent.store import folder_checks, marks
 from gpuguard.model.errors import GpuguardError, UsageError
 from gpuguard.model.plans import Finding, Level
 

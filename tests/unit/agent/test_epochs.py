@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent.epochs import (
+from gpuguard.agent.store.epochs import (
     EpochRecord,
     claim_epoch,
     highest_epoch,

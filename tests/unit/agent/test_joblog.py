@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuguard.agent.joblog import LogReader, tail_start
+from gpuguard.agent.jobs.log import LogReader, tail_start
 
 
 @given(

@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 
-from gpuguard.agent import jobs, processes, supervision
+from gpuguard.agent import processes
+from gpuguard.agent.jobs import register as jobs
+from gpuguard.agent.jobs import supervision
 from gpuguard.agent.paths import NodePaths
 from gpuguard.model.errors import GpuguardError, RefusedError, UsageError
 from gpuguard.model.jobs import ProcessRef

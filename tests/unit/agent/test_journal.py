@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent.journal import RESERVE_BYTES, Journal
+from gpuguard.agent.procedures.journal import RESERVE_BYTES, Journal
 from gpuguard.model.errors import GpuguardError
 from gpuguard.model.procedures import EntryState
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent import host_sight
-from gpuguard.agent.build_ids import add_build_ids, read_build_id
-from gpuguard.agent.judging import Question, judge_host
-from gpuguard.agent.listening import has_address, parse_place, port_holders
 from gpuguard.agent.paths import NodePaths
 from gpuguard.agent.preflight_methods import judge, preflight
+from gpuguard.agent.restoring import host_sight
+from gpuguard.agent.restoring.judging import Question, judge_host
+from gpuguard.agent.survey.build_ids import add_build_ids, read_build_id
+from gpuguard.agent.survey.listening import has_address, parse_place, port_holders
 from gpuguard.checkpoint.host_seen import HostSeen
 from gpuguard.model.errors import UsageError
 from gpuguard.model.manifests import Manifest, OpenFile
@@ -191,7 +191,7 @@ def test_a_running_job_is_judged_by_its_record(
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("looks into other processes")
-    from gpuguard.agent.jobs import save_job
+    from gpuguard.agent.jobs.register import save_job
 
     monkeypatch.setenv("GPUGUARD_NODE_ROOT", str(paths.root))
     program = "s = socket.create_server(('127.0.0.1', 0)); f = open('log', 'a')"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent import lease as module
-from gpuguard.agent.epochs import EpochRecord, claim_epoch
-from gpuguard.agent.lease import Lease
-from gpuguard.agent.store_lease import read_lease
+from gpuguard.agent.jobs import lease as module
+from gpuguard.agent.jobs.lease import Lease
+from gpuguard.agent.store.attempts import read_lease
+from gpuguard.agent.store.epochs import EpochRecord, claim_epoch
 
 
 class Stopwatch:

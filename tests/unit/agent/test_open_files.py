@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent.connections import open_terminals, read_descriptors, shared_outside
-from gpuguard.agent.open_files import (
+from gpuguard.agent.survey.connections import open_terminals, read_descriptors, shared_outside
+from gpuguard.agent.survey.open_files import (
     SeenFile,
     capture_bytes,
     capture_files,

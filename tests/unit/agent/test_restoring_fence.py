@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from gpuguard.agent.checkpointing_store import Publish
-from gpuguard.agent.epochs import EpochRecord, claim_epoch, highest_epoch, is_void
-from gpuguard.agent.journal import Journal
+from gpuguard.agent.checkpointing.publishing import Publish
 from gpuguard.agent.paths import NodePaths
-from gpuguard.agent.procedure import Context
-from gpuguard.agent.restoring_fence import Fence
-from gpuguard.agent.restoring_run import _require_silence, _void_claim
-from gpuguard.agent.store import list_checkpoints, read_highest_epoch
-from gpuguard.agent.store_lease import newest_attempt
+from gpuguard.agent.procedures.journal import Journal
+from gpuguard.agent.procedures.procedure import Context
+from gpuguard.agent.restoring.fence import Fence
+from gpuguard.agent.restoring.run import _require_silence, _void_claim
+from gpuguard.agent.store.attempts import newest_attempt
+from gpuguard.agent.store.epochs import EpochRecord, claim_epoch, highest_epoch, is_void
+from gpuguard.agent.store.reading import list_checkpoints, read_highest_epoch
 from gpuguard.checkpoint.naming import partial_name
 from gpuguard.checkpoint.ordering import newest_durable
 from gpuguard.model.errors import BusyError, RefusedError

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent import records, retention
 from gpuguard.agent.paths import NodePaths
+from gpuguard.agent.procedures import records, retention
 from gpuguard.model.procedures import ProcedureRequest, ProcedureState
 
 

@@ -145,7 +145,7 @@ def test_a_stray_print_does_not_reach_the_wire(root: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from gpuguard.agent import methods, server\n"
-        "import gpuguard.agent.host_methods as h\n"
+        "import gpuguard.agent.host.methods as h\n"
         "h.ping = lambda params, emit: print('stray')\n"
         "server.serve()\n"
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent.hashing import copy_folder, hash_files, list_files
-from gpuguard.agent.store import list_checkpoints, show_checkpoint
-from gpuguard.agent.store_verify import verify_checkpoint
-from gpuguard.agent.store_write import claim_job_folder, make_partial, remove_checkpoint
+from gpuguard.agent.store.hashing import copy_folder, hash_files, list_files
+from gpuguard.agent.store.reading import list_checkpoints, show_checkpoint
+from gpuguard.agent.store.verify import verify_checkpoint
+from gpuguard.agent.store.write import claim_job_folder, make_partial, remove_checkpoint
 from gpuguard.checkpoint.naming import make_checkpoint_id
 from gpuguard.model.errors import GpuguardError, RefusedError, UsageError
 from gpuguard.model.manifests import CHUNK_BYTES

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuguard.agent.paths import NodePaths
-from gpuguard.agent.store_id import recognise_store, require_same_store
+from gpuguard.agent.store.identity import recognise_store, require_same_store
 from gpuguard.model.errors import GpuguardError, RefusedError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent.store_lease import (
+from gpuguard.agent.store.attempts import (
     Attempt,
     Held,
     newest_attempt,

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent import survey_room, survey_tasks
 from gpuguard.agent.paths import NodePaths
-from gpuguard.agent.survey import Survey, survey_job
+from gpuguard.agent.survey import room_findings as survey_room
+from gpuguard.agent.survey import task_findings as survey_tasks
+from gpuguard.agent.survey.survey import Survey, survey_job
 from gpuguard.model.jobs import Job, JobPolicy
 from gpuguard.model.plans import Finding, Level
 from tests.unit.agent.odd_jobs import PROGRAMS, UnsupportedError, job_of, running

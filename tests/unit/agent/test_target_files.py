@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent.target_files import (
+from gpuguard.agent.restoring.target_files import (
     Change,
     apply_change,
     look_at,

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from gpuguard.agent.processes import alive, ref
-from gpuguard.agent.tree_control import (
+from gpuguard.agent.jobs.tree_control import (
     await_stop,
     end_tree,
     prove_running,
     resume_tree,
     stop_problems,
 )
-from gpuguard.agent.tree_record import read_task, read_tree, record_tree, strangers
+from gpuguard.agent.processes import alive, ref
+from gpuguard.agent.survey.tree_record import read_task, read_tree, record_tree, strangers
 from gpuguard.model.errors import GpuguardError
 from gpuguard.model.jobs import ProcessRef
 

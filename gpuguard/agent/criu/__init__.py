@@ -1,0 +1,1 @@
+"""CRIU as it is called, and what it leaves behind."""

@@ -1,0 +1,1 @@
+"""The jobs of this node and the supervisor each lives under."""

@@ -1,0 +1,1 @@
+"""Detached procedures: journal, engine, watchdog, recovery."""

@@ -1,0 +1,1 @@
+"""The procedure `restore`, and the judgement whether it can be done here."""

@@ -1,0 +1,1 @@
+"""The durable store: checkpoints, epochs, signatures."""
