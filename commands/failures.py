@@ -53,7 +53,7 @@ def _usage(error: BaseException) -> dict[str, Any] | None:
         return None
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "gpuguard"
-    message = str(error.format_message()).rstrip(".")
+    message = " ".join(str(error.format_message()).split()).rstrip(".")
     return {
         "kind": "usage",
         "message": message,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuguard.commands.options import Format, OutputOption, YesOption, new_app, settings
+from gpuguard.commands.options import Format, OutputOption, YesOption, examples, new_app, settings
 from gpuguard.commands.output import Column, Listing, complain, note, print_listing
 from gpuguard.commands.text import clean
 from gpuguard.model.errors import GpuguardError, RefusedError, UsageError
@@ -33,7 +33,14 @@ ReplaceOption = Annotated[
 ]
 
 
-@app.command("trust")
+@app.command(
+    "trust",
+    epilog=examples(
+        "gpuguard hosts trust gpu001",
+        "gpuguard hosts trust @all",
+        "gpuguard hosts trust --replace gpu001 --yes",
+    ),
+)
 def trust(
     hosts: HostsArgument,
     replace: ReplaceOption = False,
@@ -57,7 +64,9 @@ def trust(
         errors |= {one.host.name: _refused(one) for one in shown if one.changed}
     new = [one for one in shown if not one.known and one.host.name not in errors]
     if new:
-        _agree(new, yes)
+        if not _agree(new, yes):
+            note("not confirmed: no key was recorded")
+            return ExitCode.FAILED
     for one in new:
         believe(one)
     told = [_item(one, one in new) for one in shown if one.host.name not in errors]
@@ -148,12 +157,12 @@ def _named(inventory: Inventory, words: Sequence[str], routes: "Routes") -> list
     return list({host.name: host for host in chosen}.values())
 
 
-def _agree(new: "Sequence[Shown]", yes: bool) -> None:
-    """Show the keys on stderr and return once a person or --yes has agreed; raise UsageError."""
+def _agree(new: "Sequence[Shown]", yes: bool) -> bool:
+    """Show the keys on stderr and tell whether a person or --yes agrees; raise UsageError."""
     for one in new:
         note(clean(f"{one.host.name}: {one.key.described(one.name)}"))
     if yes:
-        return
+        return True
     if settings().no_input or not sys.stdin.isatty():
         raise UsageError(
             "trusting host keys needs a yes, and there is nobody to ask",
@@ -161,8 +170,7 @@ def _agree(new: "Sequence[Shown]", yes: bool) -> None:
         )
     sys.stderr.write("Do these fingerprints belong to the hosts? Record them? [y/N] ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError("not confirmed: no key was recorded")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _refused(one: "Shown") -> RefusedError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuguard.commands.options import Format, OutputOption, new_app, settings
+from gpuguard.commands.options import Format, OutputOption, examples, new_app, settings
 from gpuguard.commands.output import Column, Listing, note, print_listing, print_result, write
 from gpuguard.inventory.importers.kinds import Kind
 
@@ -87,7 +87,14 @@ def init(
     note("next: add your hosts, then run: gpuguard inventory check")
 
 
-@app.command("import")
+@app.command(
+    "import",
+    epilog=examples(
+        "gpuguard inventory import --from ssh-config --output inventory.yaml",
+        "gpuguard inventory import --from ansible hosts.yml > inventory.yaml",
+        "sinfo -Nho %N | sort -u | gpuguard inventory import --from hosts -",
+    ),
+)
 def import_(
     kind: Annotated[Kind, typer.Option("--from", help="What the source is.")],
     source: Annotated[
@@ -110,7 +117,7 @@ def import_(
         return
     write_file(output_file, text, force)
     write(f"{output_file}: written")
-    note(f"next: gpuguard inventory check {output_file}")
+    note(f"next: name a store in it, then run: gpuguard inventory check {output_file}")
 
 
 @app.command("schema")

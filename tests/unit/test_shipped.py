@@ -62,7 +62,7 @@ def gpuguard_lines(text: str) -> list[list[str]]:
 @pytest.mark.parametrize("name", ["README.md", "contrib/cron/gpuguard"])
 def test_shown_lines_name_real_commands(name: str) -> None:
     text = (ROOT / name).read_text()
-    blocks = re.findall(r"```\n(.*?)```", text, re.DOTALL) if name.endswith(".md") else [text]
+    blocks = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL) if name.endswith(".md") else [text]
     shown = [words for block in blocks for words in gpuguard_lines(block)]
     assert shown
     for words in shown:

@@ -128,6 +128,20 @@ def test_a_wrong_line_is_2_with_a_hint(ask: Ask, words: list[str], text: str) ->
     assert text in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "choices"),
+    [
+        (["inventory", "import"], "Choose from: ssh-config, ansible, hosts\n"),
+        (["completion"], "Choose from: bash, zsh, fish\n"),
+    ],
+)
+def test_a_usage_error_is_one_line(ask: Ask, words: list[str], choices: str) -> None:
+    first, second = ask(*words).stderr.splitlines(keepends=True)
+    assert first.startswith("error: Missing ")
+    assert first.endswith(choices)
+    assert second.startswith("hint: ")
+
+
 def test_no_arguments_show_the_help_and_are_2(ask: Ask) -> None:
     done = ask()
     assert done.returncode == 2
