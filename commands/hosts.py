@@ -63,10 +63,9 @@ def trust(
     if not replace:
         errors |= {one.host.name: _refused(one) for one in shown if one.changed}
     new = [one for one in shown if not one.known and one.host.name not in errors]
-    if new:
-        if not _agree(new, yes):
-            note("not confirmed: no key was recorded")
-            return ExitCode.FAILED
+    if new and not _agree(new, yes):
+        note("not confirmed: no key was recorded")
+        return ExitCode.FAILED
     for one in new:
         believe(one)
     told = [_item(one, one in new) for one in shown if one.host.name not in errors]

@@ -1,6 +1,7 @@
 """gpuguard jobs: run, adopt, list, show, stop, forget, logs."""
 
 import sys
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -142,13 +143,14 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new ones.")] = False,
 ) -> int:
     """Print the end of what a job wrote to stdout and stderr."""
+    from gpuguard.commands.reader import reader_watched
     from gpuguard.running.jobs import logs as read
 
     def show_text(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
 
-    with open_desk() as desk:
+    with open_desk() as desk, reader_watched() if follow else nullcontext():
         read(desk, name, host, lines, follow, show_text)
     return int(ExitCode.OK)
 
