@@ -52,9 +52,8 @@ def plan_lines(plan: Plan) -> list[str]:
     lines += [_finding(finding) for finding in plan.findings]
     for number, step in enumerate(plan.steps, 1):
         lines.append(clean(f"{number:3}  {step.host}  {step.name}: {step.text}"))
-        extra = [step.cost or "", f"undo: {step.undo}" if step.undo else ""]
-        if any(extra):
-            lines.append(" " * 5 + clean("; ".join(text for text in extra if text)))
+        extra = [step.cost, f"undo: {step.undo}" if step.undo else None]
+        lines += [" " * 5 + clean(text) for text in extra if text]
     return lines
 
 

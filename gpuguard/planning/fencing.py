@@ -104,7 +104,12 @@ def _seen_gone(job: str, holder: EpochHolder, view: HostView, at: str) -> Proof 
     if record is None or record.epoch < holder.epoch:
         return None
     if view.facts is not None and record.boot_id != view.facts.boot_id:
-        return Proof(REBOOTED, view.name, f"{view.name} was booted since the job ran there", at)
+        return Proof(
+            REBOOTED,
+            view.name,
+            f"{view.name} was booted since {job} ran there: its boot id changed",
+            at,
+        )
     if record.state in GONE:
         return Proof(GONE_SEEN, view.name, f"{view.name} says: {record.state.value}", at)
     return None

@@ -54,18 +54,18 @@ def plan_migrate(
         "holder": {"epoch": epoch, "host": place.host},
         "proof": handover(place.host, at).to_dict(),
     }
-    steps = _steps(request.job, place, choice.host)
+    steps = _steps(request.job, place, choice.host, at)
     return replace(_plan(request, plan_id, findings), steps=steps, params=params)
 
 
-def _steps(job: str, place: Placed, target: str) -> tuple[Step, ...]:
+def _steps(job: str, place: Placed, target: str, at: str) -> tuple[Step, ...]:
     values = {
         "job": job,
         "source": place.host,
         "target": target,
         "store": place.job.policy.store or "",
     }
-    values["checkpoint"] = "just made"
+    values |= {"checkpoint": "just made", "proof": handover(place.host, at).text}
     saving = checkpoint_steps("hold", {**values, "host": place.host})
     bringing = restore_steps(True, {**values, "host": target})
     ready = next(i for i, step in enumerate(saving) if step.name == "give-away")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from gpuguard.checkpoint.ordering import BROKEN, DURABLE, newest_durable
 from gpuguard.model.manifests import CheckpointInfo
 from gpuguard.model.plans import Confirm, Finding, Plan
-from gpuguard.planning.fencing import fence
+from gpuguard.planning.fencing import Proof, fence
 from gpuguard.planning.findings import refuse, warn
 from gpuguard.planning.placing import running_place
 from gpuguard.planning.requests import RestoreRequest
@@ -88,7 +88,7 @@ def plan_restore(
         return _plan(request, plan_id, [*findings, refused], None, info)
     choice = choose_target(request.job, request.to, fleet, store)
     findings += [*fenced.findings, *choice.findings]
-    plan = _plan(request, plan_id, findings, choice.host, info)
+    plan = _plan(request, plan_id, findings, choice.host, info, fenced.proof)
     if fenced.power_off:
         plan = _with_power_off(plan, fenced.power_off)
     if plan.refused or fenced.proof is None:
@@ -97,7 +97,6 @@ def plan_restore(
         **plan.params,
         "store": store.path,
         "policy_name": store.manifest.job.policy_name,
-        "proof": fenced.proof.to_dict(),
         "holder": holder.to_dict(),
         "newest": max(checkpoint.sequence for checkpoint in store.checkpoints),
         "before": (older := before(info, store)) and older.checkpoint,
@@ -129,10 +128,11 @@ def _plan(
     findings: list[Finding],
     target: str | None = None,
     info: CheckpointInfo | None = None,
-    params: dict[str, object] | None = None,
+    proof: Proof | None = None,
 ) -> Plan:
     chosen = info.checkpoint if info else None
     values = {"job": request.job, "host": target or "?", "checkpoint": chosen or "?", "source": ""}
+    values["proof"] = proof.text if proof else "there is none"
     return Plan(
         plan_id,
         "restore",
@@ -140,7 +140,12 @@ def _plan(
         restore_steps(False, values) if target and info else (),
         tuple(findings),
         Confirm.YES_NO,
-        params=params or {"target": target, "checkpoint": chosen, "frozen": info and info.frozen},
+        params={
+            "target": target,
+            "checkpoint": chosen,
+            "frozen": info and info.frozen,
+            "proof": proof and proof.to_dict(),
+        },
     )
 
 

@@ -10,6 +10,8 @@ from gpuguard.planning.cordons import cordon_problems, cordon_remedy
 from gpuguard.planning.findings import inform, refuse
 from gpuguard.planning.views import FleetView, HostFacts, HostView, StoreView
 
+_GIB = 1 << 30
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -20,7 +22,10 @@ class Choice:
 
 
 def choose_target(job: str, wish: str | None, fleet: FleetView, store: StoreView) -> Choice:
-    """Return `wish` if it is fit, or else the fit host with most free memory."""
+    """Return `wish` if it is fit, or else the fit host with most free memory.
+
+    Hosts that are about equal are taken in the inventory's order: the same choice every time.
+    """
     if wish is not None:
         view = fleet.hosts.get(wish)
         problems = _problems(job, view, store) if view else ["it is not in the inventory"]
@@ -36,7 +41,21 @@ def choose_target(job: str, wish: str | None, fleet: FleetView, store: StoreView
     )
     if not fit:
         return Choice(None, (_nowhere(job, judged), *notes))
-    return Choice(max(fit, key=lambda name: _free(fleet.hosts[name])), notes)
+    chosen, reason = _roomiest(fit, fleet)
+    return Choice(chosen, (inform("target-chosen", chosen, f"chosen: {reason}"), *notes))
+
+
+def _roomiest(fit: list[str], fleet: FleetView) -> tuple[str, str]:
+    """Return the host to take and why; what differs by less than a margin counts as equal."""
+    free = {name: _free(fleet.hosts[name]) for name in fit}
+    most = max(free.values())
+    equal = [name for name in fit if free[name] > most - max(_GIB, most // 20)]
+    if len(fit) == 1:
+        return fit[0], "the only host that fits"
+    if len(equal) == 1:
+        return equal[0], f"{len(fit)} hosts fit, it has most free memory"
+    count = f"{len(fit)} hosts fit, {len(equal)} of them have about the most free memory"
+    return equal[0], f"{count}, and it is the first of these in the inventory"
 
 
 def _problems(job: str, view: HostView, store: StoreView) -> list[str]:

@@ -1,18 +1,18 @@
-"""The steps of each procedure in the operator's words, named as in the node's journal."""
+"""The steps of each procedure in the operator's words, named as in the node's journal.
+
+Steps of GPU jobs are left out: no job that can be saved today holds a GPU.
+"""
 
 from gpuguard.model.plans import Step
 
 _CHECKPOINT = {
     "preflight": ("check that {job} can be saved whole, and that there is room", None, None),
-    "lock-gpu": ("lock the job's GPU work", "unlock it", None),
-    "save-gpu": ("move GPU memory into host memory", "move it back", None),
     "dump": (
         "stop {job} and write its memory to the stage of {host}",
         "let it go on and remove what was written",
         "the job stands still meanwhile",
     ),
-    "resume-gpu": ("move GPU memory back and let the job go on", None, None),
-    "prove": ("see that {job} runs again", None, None),
+    "prove": ("let {job} go on, and see that it runs", None, None),
     "copy": (
         "copy the checkpoint to {store} and hash it",
         "remove the half copy",
@@ -25,24 +25,20 @@ _CHECKPOINT = {
 }
 _RESTORE = {
     "preflight": ("check {host}: versions, memory, names and files", None, None),
-    "fence": ("check the proof that no other copy of {job} can go on", None, None),
+    "fence": ("check that no other copy of {job} can go on; proof: {proof}", None, None),
     "verify": ("check the signature and every hash of checkpoint {checkpoint}", None, None),
     "files": ("put the job's files and working folder in place", "put back what was there", None),
     "restore": ("bring the processes back, stopped", "end them again", None),
-    "restore-gpu": ("move GPU memory onto this host's GPUs", "give the GPUs back", None),
     "hold": ("wait, stopped, until {source} has given {job} away", "end the copy", None),
     "claim": ("make {host} the holder of {job} in the store", None, "no way back"),
     "go": ("let {job} go on", None, None),
     "prove": ("see that {job} runs", None, None),
 }
-_WHEN_STOPPED = ("resume-gpu", "prove")
 
 
 def checkpoint_steps(after: str, values: dict[str, str]) -> tuple[Step, ...]:
     """Return the steps of a checkpoint that ends with `after`: run, stop or hold."""
-    names = ["preflight", "lock-gpu", "save-gpu", "dump"]
-    names += _WHEN_STOPPED if after == "run" else ()
-    names += ["copy", "publish"]
+    names = ["preflight", "dump", *(("prove",) if after == "run" else ()), "copy", "publish"]
     names += {"run": (), "stop": ("end",), "hold": ("hold", "give-away", "end")}[after]
     steps = tuple(_step(_CHECKPOINT, name, values) for name in names)
     return steps if after == "run" else tuple(_stands_still(step) for step in steps)

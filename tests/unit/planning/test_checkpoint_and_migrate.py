@@ -2,6 +2,8 @@
 
 import pytest
 
+from gpuguard.agent.checkpointing.procedure import CHECKPOINT
+from gpuguard.agent.restoring.procedure import RESTORE
 from gpuguard.model.errors import RefusedError, UnreachableError, UsageError
 from gpuguard.model.jobs import JobPolicy, JobState
 from gpuguard.model.plans import Plan
@@ -28,16 +30,7 @@ def codes(made: Plan) -> list[str]:
 def test_a_checkpoint_lets_the_job_go_on() -> None:
     made = saving(fleet(host("gpu001", job())))
     names = [step.name for step in made.steps]
-    assert names == [
-        "preflight",
-        "lock-gpu",
-        "save-gpu",
-        "dump",
-        "resume-gpu",
-        "prove",
-        "copy",
-        "publish",
-    ]
+    assert names == ["preflight", "dump", "prove", "copy", "publish"]
     assert made.params["hosts"] == {"llm": "gpu001"}
 
 
@@ -93,6 +86,21 @@ def test_a_move_ends_the_old_copy_before_the_new_one_is_claimed() -> None:
     assert order.index(("gpu002", "hold")) < order.index(("gpu001", "give-away"))
     assert order.index(("gpu001", "end")) < order.index(("gpu002", "claim"))
     assert order[-1] == ("gpu002", "prove")
+
+
+def test_the_steps_come_in_the_order_of_the_run_and_none_is_for_gpus() -> None:
+    made = moving(fleet(host("gpu001", job()), host("gpu002")))
+    for name, run in (("gpu001", CHECKPOINT), ("gpu002", RESTORE)):
+        planned = [step.name for step in made.steps if step.host == name]
+        order = [step.name for step in run.steps if step.name in planned]
+        assert planned == order
+        assert not [word for word in planned if word.endswith("-gpu")]
+
+
+def test_a_move_says_its_proof() -> None:
+    made = moving(fleet(host("gpu001", job()), host("gpu002")))
+    fence = next(step for step in made.steps if step.name == "fence")
+    assert fence.text.endswith("proof: gpu001 gives the job away before this copy goes on")
 
 
 def test_a_move_goes_never_to_where_the_job_is() -> None:

@@ -48,7 +48,6 @@ def test_the_steps_have_the_names_of_the_journal() -> None:
         "verify",
         "files",
         "restore",
-        "restore-gpu",
         "claim",
         "go",
         "prove",
@@ -94,6 +93,20 @@ def test_the_old_hosts_word_is_proof(state: JobState) -> None:
 def test_another_boot_id_is_proof() -> None:
     seen = fleet(host("gpu001", job(JobState.EXITED), boot_id="boot-2"), host("gpu002"))
     assert plan(seen, store(info())).params["proof"]["kind"] == "boot-id"
+
+
+def test_the_fence_step_says_the_proof_that_the_run_uses() -> None:
+    seen = fleet(host("gpu001", job(JobState.EXITED), boot_id="boot-2"), host("gpu002"))
+    made = plan(seen, store(info()))
+    said = next(step.text for step in made.steps if step.name == "fence")
+    assert said.endswith("proof: gpu001 was booted since llm ran there: its boot id changed")
+    assert said.endswith(made.params["proof"]["text"])
+
+
+def test_without_proof_the_fence_step_says_so() -> None:
+    made = plan(fleet(silent("gpu001"), host("gpu002")), store(info()))
+    assert next(s.text for s in made.steps if s.name == "fence").endswith("proof: there is none")
+    assert made.params["proof"] is None
 
 
 def test_unreachable_is_not_dead() -> None:
@@ -147,7 +160,32 @@ def test_the_host_with_most_free_memory_is_chosen() -> None:
         host("gpu002", memory_available=3 << 30),
         host("gpu003", memory_available=5 << 30),
     )
-    assert plan(seen, store(info())).params["target"] == "gpu003"
+    made = plan(seen, store(info()))
+    assert made.params["target"] == "gpu003"
+    assert _why(made) == "chosen: 3 hosts fit, it has most free memory"
+
+
+@pytest.mark.parametrize(("second", "third"), [(4.0, 4.9), (4.9, 4.0)])
+def test_about_equal_hosts_are_taken_in_the_inventorys_order(second: float, third: float) -> None:
+    seen = fleet(
+        host("gpu001", job(JobState.LOST), memory_available=2 << 30),
+        host("gpu002", memory_available=int(second * (1 << 30))),
+        host("gpu003", memory_available=int(third * (1 << 30))),
+    )
+    made = plan(seen, store(info()))
+    assert made.params["target"] == "gpu002"
+    assert "2 of them have about the most free memory" in _why(made)
+    assert "first of these in the inventory" in _why(made)
+
+
+def test_the_only_fit_host_is_said_to_be_the_only_one() -> None:
+    seen = fleet(silent("gpu001"), host("gpu002"))
+    made = plan(seen, store(info()), RestoreRequest("llm", assume_dead="gpu001"))
+    assert _why(made) == "chosen: the only host that fits"
+
+
+def _why(made: Plan) -> str:
+    return next(f.text for f in made.findings if f.code == "target-chosen")
 
 
 @pytest.mark.parametrize(
