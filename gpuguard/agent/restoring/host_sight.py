@@ -15,7 +15,7 @@ from gpuguard.agent.host.facts import cpu_flags, memory_available
 from gpuguard.agent.restoring.files import decide_files
 from gpuguard.agent.survey.build_ids import read_build_id
 from gpuguard.agent.survey.listening import Place, has_address, parse_place, port_holders
-from gpuguard.agent.survey.survey import named
+from gpuguard.agent.survey.sentences import named
 from gpuguard.checkpoint.compatibility_files import is_program
 from gpuguard.checkpoint.file_decisions import FileAction, FileDecision
 from gpuguard.checkpoint.host_seen import HostSeen, ProgramSeen, Room

@@ -21,7 +21,7 @@ from gpuguard.agent.store.reading import (
     require_store,
 )
 from gpuguard.agent.store.signature import check_signature
-from gpuguard.agent.survey.survey import named
+from gpuguard.agent.survey.sentences import named
 from gpuguard.agent.survey.tree_record import read_task
 from gpuguard.checkpoint.compatibility import judge
 from gpuguard.checkpoint.manifest_checks import SIGNATURE

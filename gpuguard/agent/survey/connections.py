@@ -1,5 +1,6 @@
 """The TCP connections and terminals of a job: what a checkpoint cannot keep."""
 
+import errno
 import os
 import socket
 import struct
@@ -7,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _ESTABLISHED = "01"
+_NO_TABLE = (errno.ENOENT, errno.ESRCH, errno.EINVAL)  # no IPv6 here, or the process has ended
 _TERMINALS = ("/dev/pts/", "/dev/tty")
 
 
@@ -65,8 +67,10 @@ def socket_rows(pid: str, table: str) -> list[list[str]]:
     """Return the rows of /proc/PID/net/TABLE, split into fields; none where there is no table."""
     try:
         lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()
-    except FileNotFoundError:
-        return []  # no IPv6 here
+    except OSError as error:
+        if error.errno not in _NO_TABLE:
+            raise
+        return []
     return [line.split() for line in lines[1:]]
 
 

@@ -6,10 +6,12 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuguard.agent.survey.connections import open_terminals, shared_outside
+from gpuguard.agent.survey.connections import open_terminals
 from gpuguard.agent.survey.handles import Handle
+from gpuguard.agent.survey.outsiders import holders_outside
+from gpuguard.agent.survey.sentences import listed, named, named_together
 from gpuguard.agent.survey.shared_memory import host_memory_segments
-from gpuguard.agent.survey.survey import Check, Survey, named
+from gpuguard.agent.survey.survey import Check, Survey
 from gpuguard.agent.survey.tree_record import differs
 from gpuguard.model.plans import Finding
 
@@ -25,10 +27,15 @@ _MEMORY_NAMES = ("/dev/shm/", "/dev/zero")  # noqa: S108 - compared, not used
 
 def _shared(survey: Survey) -> Iterator[Finding]:
     targets = {handle.target for handle in survey.handles}
-    for pid, names in shared_outside({task.pid for task in survey.tree}, targets).items():
+    known = {task.pid for task in survey.tree}
+    holders = holders_outside(survey.tree[0].pid, targets, known)
+    if holders:
+        one = len(holders) == 1
+        names = dict.fromkeys(name for held in holders.values() for name in held)
         text = (
-            f"{named(pid)} outside of its tree holds {', '.join(names)} of it: "
-            "it would stay behind, and the job would lose the other end"
+            f"{named_together(list(holders), ' outside of its tree')} {'holds' if one else 'hold'} "
+            f"{listed(names)} of it: {'it' if one else 'they'} would stay behind, "
+            "and the job would lose the other end"
         )
         yield survey.found("shared-outside", text)
 

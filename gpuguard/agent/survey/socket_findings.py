@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 
 from gpuguard.agent.survey.connections import open_connections
-from gpuguard.agent.survey.handles import Handle
-from gpuguard.agent.survey.survey import Check, Survey, named
+from gpuguard.agent.survey.handles import Handle, read_handles
+from gpuguard.agent.survey.outsiders import belongs, lasting
+from gpuguard.agent.survey.sentences import named
+from gpuguard.agent.survey.survey import Check, Survey
+from gpuguard.agent.survey.tree_record import read_tree
 from gpuguard.agent.survey.unix_peers import DATAGRAM, UnixSocket, holders_of, unix_sockets
 from gpuguard.model.plans import Finding
 
@@ -38,19 +41,24 @@ def _connections(survey: Survey) -> Iterator[Finding]:
 
 
 def _unix(survey: Survey) -> Iterator[Finding]:
-    own = {h.inode: h for h in survey.handles if (h.protocol or "").startswith("UNIX")}
-    if not own:
+    root = survey.tree[0].pid
+    known: dict[int, UnixSocket] = {}
+
+    def look() -> dict[tuple[int, int], Handle]:
+        handles = read_handles(task.pid for task in read_tree(root) if not task.zombie)
+        own = {h.inode: h for h in handles if (h.protocol or "").startswith("UNIX")}
+        known.update(unix_sockets() if own else {})
+        peers = {inode: known[inode].peer for inode in own if inode in known}
+        return {(i, peer): own[i] for i, peer in peers.items() if peer and peer not in own}
+
+    if not any((handle.protocol or "").startswith("UNIX") for handle in survey.handles):
         return
-    known = unix_sockets()
-    outside = {
-        inode: handle
-        for inode, handle in own.items()
-        if inode in known and known[inode].peer and known[inode].peer not in own
-    }
-    holders = holders_of(known[inode].peer for inode in outside)
-    for inode, handle in sorted(outside.items()):
-        peer = known[inode].peer
-        yield _half(survey, handle, known, peer, holders.get(peer, []))
+    outside = lasting(look)
+    holders = holders_of(peer for _, peer in outside)
+    for (_, peer), handle in sorted(outside.items(), key=lambda item: item[0]):
+        who = holders.get(peer, [])
+        if not any(belongs(pid, root) for pid in who):
+            yield _half(survey, handle, known, peer, who)
 
 
 CHECKS: tuple[Check, ...] = (_kinds, _connections, _unix)

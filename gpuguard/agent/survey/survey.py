@@ -1,16 +1,20 @@
 """Everything that stands against saving a job, found at once and without touching it."""
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from gpuguard.agent.processes import alive
 from gpuguard.agent.survey.handles import Handle, Mapping, read_handles, read_mappings
 from gpuguard.agent.survey.open_files import SeenFile, read_open_files
+from gpuguard.agent.survey.sentences import fold, one_line
 from gpuguard.agent.survey.tree_record import Task, read_tree
 from gpuguard.checkpoint.preflight_codes import found
 from gpuguard.model.errors import RefusedError
 from gpuguard.model.jobs import Job, JobState
 from gpuguard.model.plans import Finding, Level
 
+_APART_SECONDS = 0.05
 Check = Callable[["Survey"], Iterable[Finding]]
 
 
@@ -37,7 +41,7 @@ class Survey:
 
     def found(self, code: str, text: str, remedy: str = "") -> Finding:
         """Build a finding about this job."""
-        return found(code, self.job.spec.name, text, remedy or None)
+        return found(code, self.job.spec.name, one_line(text), remedy or None)
 
     def texts(self, level: Level) -> list[str]:
         """Return the sentences of one level."""
@@ -47,10 +51,32 @@ class Survey:
 def survey_job(job: Job) -> Survey:
     """Look at a running job and judge what is seen.
 
+    An error counts only if a second look finds its kind again: children come and go meanwhile.
+
     Raises:
         RefusedError: it does not run.
     """
-    tree = _tree_of(job)
+    first = _look(job)
+    against = {item.code for item in first.findings if item.level is Level.ERROR}
+    if not against:
+        return first
+    time.sleep(_APART_SECONDS)
+    survey = _look(job)
+    kept = [i for i in survey.findings if i.level is not Level.ERROR or i.code in against]
+    survey.findings[:] = fold(kept)
+    return survey
+
+
+def _look(job: Job) -> Survey:
+    try:
+        return _examine(job, _tree_of(job))
+    except OSError as error:
+        if alive(job.root):
+            raise
+        raise _ended(job) from error
+
+
+def _examine(job: Job, tree: tuple[Task, ...]) -> Survey:
     pids = [task.pid for task in tree if not task.zombie]
     survey = Survey(
         job,
@@ -64,15 +90,6 @@ def survey_job(job: Job) -> Survey:
     return survey
 
 
-def named(pid: int) -> str:
-    """Return a process as a person knows it: number and command."""
-    from gpuguard.agent.processes import command_line, stat
-
-    words = b" ".join(command_line(pid)).decode(errors="replace")
-    entry = stat(pid)
-    return f"process {pid} ({words[:80] or (entry.name if entry else 'gone')})"
-
-
 def _tree_of(job: Job) -> tuple[Task, ...]:
     name = job.spec.name
     if job.state is not JobState.RUNNING or job.root is None:
@@ -82,8 +99,13 @@ def _tree_of(job: Job) -> tuple[Task, ...]:
         raise RefusedError(f"job {name} cannot be saved: {text}", hint)
     tree = read_tree(job.root.pid)
     if not tree or tree[0].start_time != job.root.start_time:
-        raise RefusedError(f"job {name} ended just now", f"gpuguard jobs show {name}")
+        raise _ended(job)
     return tuple(tree)
+
+
+def _ended(job: Job) -> RefusedError:
+    name = job.spec.name
+    return RefusedError(f"job {name} ended just now", f"gpuguard jobs show {name}")
 
 
 def _checks() -> Iterable[Check]:

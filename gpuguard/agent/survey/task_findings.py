@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
 
-from gpuguard.agent.survey.survey import Check, Survey, named
-from gpuguard.agent.survey.tree_record import differs, real_user, strangers
+from gpuguard.agent.survey.outsiders import lasting, strangers
+from gpuguard.agent.survey.sentences import named, named_together
+from gpuguard.agent.survey.survey import Check, Survey
+from gpuguard.agent.survey.tree_record import differs, read_task, real_user
 from gpuguard.model.plans import Finding
 
 _LOOKS = 4
@@ -31,18 +33,21 @@ _RUNTIMES = {
 def _strangers(survey: Survey) -> Iterator[Finding]:
     if survey.job.supervisor is None:
         return
-    for task in strangers(survey.job.supervisor.pid, survey.tree):
+    found = [task.pid for task in strangers(survey.job.supervisor.pid, survey.tree[0].pid)]
+    if found:
+        one = len(found) == 1
         text = (
-            f"{named(task.pid)} lives in its namespaces but is not of its tree: "
-            "it would be lost without a word"
+            f"{named_together(found)} {'lives' if one else 'live'} in its namespaces but "
+            f"{'is' if one else 'are'} not of its tree: it would be lost without a word"
         )
-        yield survey.found("stranger", text)
+        yield survey.found("stranger", text if one else text.replace("it would", "they would"))
 
 
 def _tracers(survey: Survey) -> Iterator[Finding]:
     for task in survey.tree:
-        if task.tracer:
-            text = f"process {task.pid} ({task.name}) is traced by {named(task.tracer)}"
+        now = read_task(task.pid) if task.tracer else None
+        if now is not None and now.start_time == task.start_time and now.tracer:
+            text = f"process {task.pid} ({task.name}) is traced by {named(now.tracer)}"
             yield survey.found("traced", text)
 
 
@@ -70,9 +75,14 @@ def _users(survey: Survey) -> Iterator[Finding]:
     if _capabilities() & _SYS_RESOURCE:
         return
     own = os.geteuid()
-    others = [(pid, user) for pid, user in map(_owner, survey.pids) if user not in (None, own)]
+
+    def look() -> dict[int, int]:
+        owners = dict(map(_owner, survey.pids))
+        return {pid: user for pid, user in owners.items() if user not in (None, own)}
+
+    others = lasting(look)
     if others:
-        listed = ", ".join(f"process {pid} of uid {user}" for pid, user in others[:5])
+        listed = ", ".join(f"process {pid} of uid {user}" for pid, user in list(others.items())[:5])
         text = f"the agent lacks CAP_SYS_RESOURCE and cannot save processes of others: {listed}"
         yield survey.found("rights-user", text)
 
@@ -83,14 +93,23 @@ def _namespaces(survey: Survey) -> Iterator[Finding]:
         other = [kind for kind in _CONTAINER if differs(kind, str(root), "self")]
         if other:
             yield _container(survey, root, other)
-    for pid in survey.pids[1:]:
-        own = [kind for kind in _UNSHAREABLE if differs(kind, str(pid), str(root))]
-        if own:
-            text = f"{named(pid)} has {', '.join(own)} namespaces of its own"
-            yield survey.found("namespace-nested", text)
-        elif differs("net", str(pid), str(root)):
+
+    def look() -> dict[int, list[str]]:
+        kinds = {pid: _own_spaces(pid, root) for pid in survey.pids[1:]}
+        return {pid: own for pid, own in kinds.items() if own}
+
+    for pid, own in lasting(look).items():
+        if own == ["net"]:
             text = f"{named(pid)} has a network namespace of its own"
             yield survey.found("namespace-network", text)
+        else:
+            text = f"{named(pid)} has {', '.join(own)} namespaces of its own"
+            yield survey.found("namespace-nested", text)
+
+
+def _own_spaces(pid: int, root: int) -> list[str]:
+    own = [kind for kind in _UNSHAREABLE if differs(kind, str(pid), str(root))]
+    return own or [kind for kind in ("net",) if differs(kind, str(pid), str(root))]
 
 
 def _container(survey: Survey, root: int, kinds: list[str]) -> Finding:

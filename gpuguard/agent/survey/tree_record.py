@@ -105,17 +105,10 @@ def record_tree(tasks: Iterable[Task]) -> tuple[ProcessRecord, ...]:
     )
 
 
-def strangers(supervisor: int, tree: Iterable[Task]) -> list[Task]:
-    """Return the processes of the supervisor's pid namespace that are not part of the tree."""
-    space = _namespace(supervisor)
-    known = {task.pid for task in tree} | {supervisor}
-    return [
-        task
-        for pid in _pids()
-        if pid not in known and _namespace(pid) == space
-        for task in [read_task(pid)]
-        if task is not None and not task.zombie
-    ]
+def pids_of_space(pid: int) -> list[int]:
+    """Return every process that lives in the pid namespace of process `pid`; none if it is gone."""
+    space = _namespace(pid)
+    return [] if space is None else [other for other in _pids() if _namespace(other) == space]
 
 
 def real_user(pid: int) -> int:

@@ -19,7 +19,7 @@ from gpuguard.agent.jobs.tree_control import (
     stop_problems,
 )
 from gpuguard.agent.processes import alive, ref
-from gpuguard.agent.survey.tree_record import read_task, read_tree, record_tree, strangers
+from gpuguard.agent.survey.tree_record import read_task, read_tree, record_tree
 from gpuguard.model.errors import GpuguardError
 from gpuguard.model.jobs import ProcessRef
 
@@ -108,12 +108,3 @@ def test_the_tree_is_recorded_with_its_parents(tree: "tuple[ProcessRef, int]") -
     assert record[0].exe == os.path.realpath(sys.executable)
     assert record[0].cwd == str(Path.cwd())
     assert record[0].resident > 1 << 20
-
-
-def test_a_process_of_the_namespace_outside_of_the_tree_is_a_stranger(
-    tree: "tuple[ProcessRef, int]",
-) -> None:
-    root, child = tree
-    found = {task.pid for task in strangers(os.getpid(), read_tree(root.pid))}
-    assert os.getppid() in found
-    assert not {root.pid, child, os.getpid()} & found
