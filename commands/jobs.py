@@ -1,5 +1,6 @@
 """gpuguard jobs: run, adopt, list, show, stop, forget, logs."""
 
+import shlex
 import sys
 from contextlib import nullcontext
 from typing import Annotated, Any
@@ -9,10 +10,10 @@ import typer
 from gpuguard.commands.context import chosen_hosts, open_desk
 from gpuguard.commands.options import Format, HostOption, OutputOption, examples, new_app
 from gpuguard.commands.output import Column, Listing, note, print_listing, print_result
-from gpuguard.commands.text import age
+from gpuguard.commands.text import age, clean, counted, ending, shell_words
 from gpuguard.model.errors import UsageError
 from gpuguard.model.exit_codes import ExitCode
-from gpuguard.model.jobs import Job
+from gpuguard.model.jobs import Job, JobState
 
 app = new_app(
     "Run, adopt, list and stop jobs.",
@@ -52,8 +53,7 @@ def run(
     wish = Launch(name, host, tuple(command or ()), policy, cwd, _variables(env or []), user)
     with open_desk() as desk:
         place, job = launch(desk, wish)
-    _print_started(place, job, output)
-    return 0
+    return _print_started(place, job, output)
 
 
 @app.command(epilog=examples("gpuguard jobs adopt llm --host gpu001 --pid 4711"))
@@ -69,20 +69,30 @@ def adopt(
 
     with open_desk() as desk:
         place, job = launch(desk, Launch(name, host, policy=policy, pid=pid))
-    _print_started(place, job, output)
-    return 0
+    return _print_started(place, job, output)
 
 
 @app.command(
     "list", epilog=examples("gpuguard jobs list -w gpu[001-004]", "gpuguard jobs list -o json")
 )
-def list_jobs(host: HostOption = None, output: OutputOption = Format.TABLE) -> int:
+def list_jobs(
+    host: HostOption = None,
+    every: Annotated[
+        bool, typer.Option("--all", "-a", help="Also what hosts remember of copies elsewhere.")
+    ] = False,
+    output: OutputOption = Format.TABLE,
+) -> int:
     """List the jobs of all hosts; hosts that do not answer are named."""
     from gpuguard.running.listing import list_jobs as look
+    from gpuguard.running.listing import without_old
 
     with open_desk() as desk:
         seen = look(desk, chosen_hosts(desk.inventory, host))
-    print_listing(Listing("gpuguard.jobs/1", seen.items, _COLUMNS, seen.errors, "no jobs"), output)
+    shown = seen.items if every or output is not Format.TABLE else without_old(seen.items)
+    print_listing(Listing("gpuguard.jobs/1", shown, _COLUMNS, seen.errors, "no jobs"), output)
+    hidden = len(seen.items) - len(shown)
+    if hidden:
+        note(f"{counted(hidden, 'old record')} hidden: --all")
     return int(seen.exit_code)
 
 
@@ -158,30 +168,51 @@ def logs(
 _COLUMNS = (
     Column("HOST", lambda item: item["host"]),
     Column("JOB", lambda item: item["spec"]["name"]),
-    Column("STATE", lambda item: item["state"]),
+    Column("STATE", lambda item: _state(item)),
     Column("EPOCH", lambda item: item["epoch"], right=True),
     Column("PROCESSES", lambda item: item["processes"], right=True),
     Column("AGE", lambda item: age(item["started_at"]), right=True),
     Column("POLICY", lambda item: item["spec"]["policy_name"]),
-    Column("COMMAND", lambda item: " ".join(item["spec"]["command"])[:60]),
+    Column("COMMAND", lambda item: shell_words(item["spec"]["command"])[:60]),
 )
 
 
 def _variables(words: list[str]) -> dict[str, str]:
-    pairs = [word.partition("=") for word in words]
-    for name, equals, _ in pairs:
+    pairs = {word: word.partition("=") for word in words}
+    for word, (name, equals, _) in pairs.items():
         if not equals or not name:
-            raise UsageError(f"--env {name}: is not of the form KEY=VALUE")
-    return {name: value for name, _, value in pairs}
+            raise UsageError(
+                f"--env {shlex.quote(word)}: not of the form KEY=VALUE", "such as --env SEED=7"
+            )
+    return {name: value for name, _, value in pairs.values()}
 
 
-def _print_started(host: str, job: Job, output: Format) -> None:
+def _print_started(host: str, job: Job, output: Format) -> int:
+    """Say how the job began, or how it has ended already; return 1 if it ended badly."""
     name = job.spec.name
-    pid = job.root.pid if job.root else "?"
-    text = f"{name} {job.state.value} on {host}, pid {pid}, epoch {job.epoch}"
+    ended = job.state in (JobState.EXITED, JobState.LOST)
+    if ended:
+        text = f"{name} {_ended(job, host)}"
+    else:
+        pid = f", pid {job.root.pid}" if job.root else ""
+        text = f"{name} {job.state.value} on {host}{pid}, epoch {job.epoch}"
     print_result("gpuguard.job/1", {"host": host, **job.to_dict()}, output, text)
     if output is Format.TABLE:
-        note(f"next: gpuguard checkpoint {name}")
+        note(f"next: gpuguard {'jobs logs' if ended else 'checkpoint'} {name}")
+    return int(ExitCode.FAILED if ended and job.exit_code != 0 else ExitCode.OK)
+
+
+def _ended(job: Job, host: str) -> str:
+    if job.exit_code is None:
+        return f"ended on {host}, with an exit code nobody knows"
+    if job.exit_code < 0:
+        return f"was ended on {host} by {ending(job.exit_code)}"
+    return f"exited on {host} with code {job.exit_code}"
+
+
+def _state(item: dict[str, Any]) -> str:
+    """Return the state, with the exit code of a job that ended."""
+    return f"{item['state']} {ending(item['exit_code'])}".rstrip()
 
 
 def _job_lines(item: dict[str, Any]) -> list[str]:
@@ -198,7 +229,7 @@ def _job_lines(item: dict[str, Any]) -> list[str]:
         "processes": item["processes"],
         "origin": item["origin"],
         "started": item["started_at"],
-        "command": " ".join(spec["command"]),
+        "command": shlex.join(spec["command"]),
         "folder": spec["cwd"],
         "user": spec["user"],
         "log": item["log"],
@@ -206,7 +237,11 @@ def _job_lines(item: dict[str, Any]) -> list[str]:
         "store": policy["store"],
         "lease": f"{policy['lease']:g} s" if policy.get("lease") else None,
     }
-    return [f"{name + ':':<11} {value}" for name, value in rows.items() if value not in (None, "")]
+    return [
+        f"{name + ':':<11} {clean(str(value))}"
+        for name, value in rows.items()
+        if value not in (None, "")
+    ]
 
 
 def _held_by(held: dict[str, Any] | None) -> str | None:

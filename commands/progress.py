@@ -9,7 +9,8 @@ from gpuguard.commands.output import colored, paint
 from gpuguard.commands.text import clean, seconds
 from gpuguard.running.desk import Progress
 
-_QUIET_STATES = frozenset({"begin", "progress", "note", "asked"})
+# Words between the two sides stay in the journal: gpuguard ops show.
+_QUIET_STATES = frozenset({"begin", "progress", "note", "asked", "told"})
 _MARKS = {
     "failed": "red",
     "undone": "yellow",

@@ -1,5 +1,8 @@
 """Small pieces of text: sizes, lengths of time, ages, and words that came from elsewhere."""
 
+import shlex
+import signal
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -8,6 +11,28 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 def clean(text: str) -> str:
     """Return `text` with control characters shown, so that data cannot drive the terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def shell_words(words: Sequence[str]) -> str:
+    """Return `words` as one would type them in a shell, control characters shown."""
+    return clean(shlex.join(words))
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `number` with `noun` in its right form, as in ``1 line`` or ``2 lines``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def ending(exit_code: int | None) -> str:
+    """Return how a process ended, as in ``7`` or ``SIGKILL``; empty if nobody knows."""
+    if exit_code is None:
+        return ""
+    if exit_code >= 0:
+        return str(exit_code)
+    try:
+        return signal.Signals(-exit_code).name
+    except ValueError:  # a real-time signal has no name of its own
+        return f"signal {-exit_code}"
 
 
 def size(count: int | float | None) -> str:

@@ -5,19 +5,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuguard.checkpoint.naming import make_checkpoint_id
+from gpuguard.checkpoint.ordering import newest_durable
 from gpuguard.model.codec import Record
 from gpuguard.model.errors import GpuguardError, error_from_dict
 from gpuguard.model.exit_codes import ExitCode
 from gpuguard.model.operations import OperationState
-from gpuguard.model.plans import Plan
+from gpuguard.model.plans import Finding, Plan
 from gpuguard.model.procedures import ProcedureRequest
 from gpuguard.planning.checkpoint import plan_checkpoint
 from gpuguard.planning.requests import CheckpointRequest
+from gpuguard.planning.views import FleetView
 from gpuguard.running.desk import Desk
 from gpuguard.running.following import Follower
 from gpuguard.running.ids import asked_by, operation_id, procedure_id
 from gpuguard.running.journal import journalled
 from gpuguard.running.leftovers import look
+from gpuguard.running.stores import store_paths, view_store
 from gpuguard.running.verdicts import preflight
 from gpuguard.state.operations import OperationLog
 
@@ -43,8 +46,11 @@ def prepare(desk: Desk, request: CheckpointRequest, settle: bool = True) -> Plan
     Without it, for a dry run, each job's preflight is asked too; else it is the first step.
     """
     plan_id = operation_id("checkpoint", desk.clock.now())
-    plan = plan_checkpoint(request, look(desk, settle), plan_id)
-    if settle or plan.refused:
+    fleet = look(desk, settle)
+    plan = plan_checkpoint(request, fleet, plan_id)
+    if plan.refused:
+        return replace(plan, findings=tuple(_way_on(desk, fleet, item) for item in plan.findings))
+    if settle:
         return plan
     found = [
         item for job, host in plan.params["hosts"].items() for item in preflight(desk, host, job)[0]
@@ -69,6 +75,17 @@ def save(desk: Desk, plan: Plan) -> list[Saved]:
 def exit_code(results: list[Saved]) -> ExitCode:
     """Return 0 if all went well, 3 if some did, else the code of the first failure."""
     return _summary(results)[1]
+
+
+def _way_on(desk: Desk, fleet: FleetView, finding: Finding) -> Finding:
+    """Return `finding` without the advice to restore a job that no store has a checkpoint of."""
+    if finding.code != "job-not-running" or finding.remedy != f"gpuguard restore {finding.subject}":
+        return finding
+    job = finding.subject
+    views = (view_store(desk, fleet, job, path) for path in store_paths(desk, fleet, job))
+    if any(newest_durable(view.checkpoints, None) for view in views):
+        return finding
+    return replace(finding, remedy=f"gpuguard jobs logs {job}")
 
 
 def _side_by_side(desk: Desk, log: OperationLog, plan: Plan) -> list[Saved]:

@@ -6,9 +6,12 @@ from typing import Any
 
 from gpuguard.model.errors import UnreachableError
 from gpuguard.model.exit_codes import ExitCode
-from gpuguard.planning.views import FleetView
+from gpuguard.model.jobs import JobState
+from gpuguard.planning.views import LIVE, FleetView
 from gpuguard.running.desk import Desk
 from gpuguard.running.locating import locate
+
+_OLD = frozenset({JobState.MOVED, JobState.LOST, JobState.STALE})
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,21 @@ def list_jobs(desk: Desk, hosts: Sequence[str] | None) -> Seen:
         {"host": view.name, **job.to_dict()} for view in fleet.hosts.values() for job in view.jobs
     )
     return Seen((*items,), errors_of(fleet), code_of(fleet))
+
+
+def without_old(items: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Return `items` without what hosts remember of copies of a job that lives elsewhere now."""
+    living: dict[str, int] = {}
+    for item in items:
+        if JobState(item["state"]) in LIVE:
+            name = item["spec"]["name"]
+            living[name] = max(item["epoch"], living.get(name, 0))
+    return tuple(
+        item
+        for item in items
+        if JobState(item["state"]) not in _OLD
+        or item["epoch"] >= living.get(item["spec"]["name"], 0)
+    )
 
 
 def errors_of(fleet: FleetView) -> tuple[dict[str, Any], ...]:

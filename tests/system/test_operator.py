@@ -104,7 +104,7 @@ def test_ctrl_c_before_the_handover_puts_the_job_back(
 
 def test_ctrl_c_after_the_handover_is_too_late(user: Operator) -> None:
     before = user.jobs("cut")
-    ended = move_until(user, "told: give_away", signal.SIGINT)
+    ended = move_until(user, r"cut give-away \d", signal.SIGINT)
     assert ended.code == 130, ended.err
     assert "too late to stop" in ended.err
     assert user.jobs("cut") != before

@@ -3,6 +3,8 @@
 import dataclasses
 import io
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 from gpuguard.commands import checkpoint, checkpoints, jobs, migrate, restore
 from gpuguard.commands.confirm import agree
 from gpuguard.commands.frame import invoke
-from gpuguard.commands.options import Settings, use_settings
+from gpuguard.commands.options import Format, Settings, use_settings
 from gpuguard.commands.progress import Reporter, line
 from gpuguard.model.errors import RefusedError, UsageError
 from gpuguard.model.jobs import JobState
@@ -215,3 +217,86 @@ def test_a_name_that_has_to_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_one_line_a_step(progress: Progress, text: str) -> None:
     assert line(progress) == text
+
+
+def test_words_between_the_two_sides_are_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with Reporter() as reporter:
+        reporter.show(Progress("gpu001", "give-away", "told", "give_away", "llm"))
+        reporter.show(Progress("gpu001", "give-away", "done", "", "llm", 0.1))
+    assert capsys.readouterr().err == "gpu001 llm give-away 0.10 s\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "ended"),
+    [
+        (0, "llm exited on gpu001 with code 0\n", 0),
+        (7, "llm exited on gpu001 with code 7\n", 1),
+        (-9, "llm was ended on gpu001 by SIGKILL\n", 1),
+        (None, "llm ended on gpu001, with an exit code nobody knows\n", 1),
+    ],
+)
+def test_a_job_that_ends_at_once_is_told_with_its_code(
+    capsys: pytest.CaptureFixture[str], code: int | None, text: str, ended: int
+) -> None:
+    job = running_job(state=JobState.EXITED, exit_code=code, root=None)
+    assert jobs._print_started("gpu001", job, Format.TABLE) == ended
+    assert capsys.readouterr() == (text, "next: gpuguard jobs logs llm\n")
+
+
+def test_old_records_of_a_job_that_lives_elsewhere_are_hidden(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = two()
+    moved = running_job(state=JobState.MOVED, root=None)
+    gone = running_job("gone", state=JobState.LOST, root=None)
+    ended = running_job("eval", state=JobState.EXITED, exit_code=7, root=None)
+    nodes[0].jobs = [moved, gone, ended]
+    nodes[1].jobs = [running_job(epoch=2)]
+    stage(monkeypatch, tmp_path, *nodes)
+    assert invoke(["jobs", "list"]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[:4] for line in out.splitlines()[1:]] == [
+        ["gpu001", "gone", "lost", "1"],
+        ["gpu001", "eval", "exited", "7"],
+        ["gpu002", "llm", "running", "2"],
+    ]
+    assert err == "1 old record hidden: --all\n"
+    assert invoke(["jobs", "list", "--all"]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("moved") == 1
+    assert err == ""
+    assert invoke(["jobs", "list", "-o", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["items"]) == 4
+
+
+def test_a_shown_job_has_its_words_quoted_and_cannot_drive_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = two()
+    command = ("sh", "-c", "echo a\x1bb")
+    nodes[0].jobs = [running_job(spec=dataclasses.replace(running_job().spec, command=command))]
+    stage(monkeypatch, tmp_path, *nodes)
+    for words in (["jobs", "show", "llm"], ["jobs", "list"]):
+        assert invoke(words) == 0
+        assert "sh -c 'echo a\\x1bb'\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_ended_job_is_restored_only_from_a_checkpoint_that_exists(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kept: bool
+) -> None:
+    nodes = two()
+    nodes[0].jobs = [running_job(state=JobState.EXITED, exit_code=7, root=None)]
+    for node in nodes:
+        node.checkpoints = [saved()] if kept else []
+    stage(monkeypatch, tmp_path, *nodes)
+    with pytest.raises(RefusedError) as caught:
+        invoke(["checkpoint", "llm"])
+    assert caught.value.hint == f"gpuguard {'restore' if kept else 'jobs logs'} llm"
+
+
+@pytest.mark.parametrize("word", ["=x", "SEED", ""])
+def test_a_wrong_variable_is_quoted_as_typed(word: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"--env {shlex.quote(word)}:")) as caught:
+        jobs._variables([word])
+    assert caught.value.hint == "such as --env SEED=7"
