@@ -1,7 +1,6 @@
 """Sockets that lead to a host: TCP with one deadline for all its addresses, or a proxy."""
 
 import queue
-import signal
 import socket
 import subprocess
 import threading
@@ -46,7 +45,7 @@ class _ProxySocket(socket.socket):
         super().close()
         proxy, self.proxy = self.proxy, None
         if proxy is not None:
-            proxy.send_signal(signal.SIGHUP)  # not every proxy ends when its input does
+            proxy.terminate()  # not every proxy ends when its input does
 
 
 def run_proxy(command: str) -> socket.socket:
