@@ -20,6 +20,7 @@ from gpuguard.agent.processes import start_time
 from gpuguard.model.errors import BusyError
 
 _RETRY_SECONDS = 0.02
+_FOLDER_TRIES = 10
 
 
 @dataclass(frozen=True)
@@ -92,14 +93,24 @@ def busy(job: str, holder: dict[str, Any]) -> BusyError:
 def job_lock(paths: NodePaths, name: str, kind: str, wait: float = 2.0) -> Iterator[None]:
     """Hold the lock of job `name` for the block; raises BusyError after `wait` seconds."""
     folder = paths.job(name)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = take_lock(folder / "lock", {"kind": kind}, wait)
+    lock = _take_in(folder, kind, wait)
     if lock is None:
         raise busy(name, read_holder(folder / "lock"))
     try:
         yield
     finally:
         lock.close()
+
+
+def _take_in(folder: Path, kind: str, wait: float) -> Optional[Lock]:
+    """Take the lock; a holder may remove the folder of a job that never started or is forgotten."""
+    for _ in range(_FOLDER_TRIES):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            return take_lock(folder / "lock", {"kind": kind}, wait)
+        except FileNotFoundError:
+            continue
+    return None
 
 
 def _try(path: Path) -> Optional[Lock]:

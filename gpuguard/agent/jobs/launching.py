@@ -9,10 +9,11 @@ from typing import Any, Optional
 from gpuguard.agent.clock import boot_id, utc_now
 from gpuguard.agent.host.cordons import require_no_cordon
 from gpuguard.agent.jobs import register as jobs
+from gpuguard.agent.jobs.failed_start import Before
 from gpuguard.agent.jobs.supervision import Launch, lease_order, run_words, start_supervised
 from gpuguard.agent.locks import job_lock, read_holder
 from gpuguard.agent.paths import NodePaths
-from gpuguard.model.errors import RefusedError, UsageError
+from gpuguard.model.errors import GpuguardError, RefusedError, UsageError
 from gpuguard.model.jobs import Job, JobOrigin, JobPolicy, JobSpec, JobState, ProcessRef
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -36,7 +37,17 @@ def run_job(paths: NodePaths, spec: JobSpec, policy: JobPolicy, request_id: str)
         raise RefusedError("jobs need root on the node: namespaces of their own", "use sudo")
     with job_lock(paths, spec.name, "jobs.run", _patience(paths, spec.name)):
         found = _present(paths, spec, request_id)
-        return found or _start(paths, spec, policy, request_id)
+        if found:
+            return found
+        same = bool(request_id) and jobs.request_of(paths, spec.name) == request_id
+        before = Before(paths.job(spec.name), same)
+        try:
+            return _start(paths, spec, policy, request_id)
+        except Exception as error:
+            if isinstance(error, GpuguardError):
+                before.add_last_words(error)
+            before.put_back()
+            raise
 
 
 def _patience(paths: NodePaths, name: str) -> float:
@@ -87,7 +98,6 @@ def _start(paths: NodePaths, spec: JobSpec, policy: JobPolicy, request_id: str) 
         log=str(log),
         policy=policy,
     )
-    (folder / "status").unlink(missing_ok=True)
 
     def note(supervisor: ProcessRef) -> None:
         # Before anything runs: a cut link now still leaves a job that can be found again.

@@ -157,7 +157,7 @@ def _wait_for_supervisor(launch: Launch, outer: "subprocess.Popen[bytes]") -> Pr
         time.sleep(_POLL_SECONDS)
     raise GpuguardError(
         f"the job's supervisor did not start: {_reason(launch)}",
-        f"read {launch.folder}/supervisor.log on the node",
+        "see what the node lacks: gpuguard doctor",
     )
 
 
@@ -171,7 +171,7 @@ def _wait_for_job(launch: Launch, supervisor: ProcessRef) -> int:
         if status.kind == "failed" or not alive:
             raise GpuguardError(
                 f"the job did not start: {_reason(launch)}",
-                f"more in {launch.folder}/supervisor.log on the node",
+                "correct the command, its folder or its user, then say the same again",
             )
         if launch.deadline is not None and time.monotonic() - began > launch.deadline:
             raise GpuguardError(

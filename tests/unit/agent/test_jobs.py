@@ -19,9 +19,10 @@ import pytest
 from gpuguard.agent import processes
 from gpuguard.agent.jobs import register as jobs
 from gpuguard.agent.jobs import supervision
+from gpuguard.agent.jobs.launching import run_job
 from gpuguard.agent.paths import NodePaths
 from gpuguard.model.errors import GpuguardError, RefusedError, UsageError
-from gpuguard.model.jobs import ProcessRef
+from gpuguard.model.jobs import JobPolicy, JobSpec, ProcessRef
 from tests.unit.agent.kit import Agent, wait_for
 from tests.unit.agent.practice_agent import fill
 
@@ -107,18 +108,42 @@ def test_exit_code_is_known(agent: Agent, command: str, code: int) -> None:
     ],
 )
 def test_start_fails_with_the_programs_own_reason(
-    agent: Agent, what: dict[str, Any], reason: str
+    agent: Agent, root: Path, what: dict[str, Any], reason: str
 ) -> None:
-    with pytest.raises(GpuguardError, match=reason):
+    with pytest.raises(GpuguardError, match=reason) as caught:
         run(agent, what)
+    assert "supervisor:" not in caught.value.message
+    assert list((root / "jobs").iterdir()) == []
     with pytest.raises(UsageError, match="no job train"):
         agent.call("jobs.show", name="train")
     assert run(agent, spec("true"), "r2")["exit_code"] == 0
 
 
-def test_unknown_user_name_and_empty_command(agent: Agent) -> None:
+def test_failed_start_gives_an_earlier_job_its_record_back(agent: Agent, root: Path) -> None:
+    assert run(agent, spec("true"))["exit_code"] == 0
+    with pytest.raises(GpuguardError, match="command not found"):
+        run(agent, spec("no-such-program"), "r2")
+    job = agent.call("jobs.show", name="train")
+    assert (job["spec"]["command"], job["exit_code"]) == (["true"], 0)
+
+
+def test_supervisors_last_words_are_in_the_error(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("run", "no-number", str(root / "jobs/train/status"))
+    monkeypatch.setattr("gpuguard.agent.jobs.launching.run_words", lambda folder: words)
+    what = JobSpec.from_dict(spec("true"))
+    with pytest.raises(GpuguardError, match="did not start: ") as caught:
+        run_job(NodePaths(root), what, JobPolicy(), "r1")
+    assert "Invalid argument" in caught.value.message
+    assert "Traceback" in caught.value.details["supervisor_log"]
+    assert list((root / "jobs").iterdir()) == []
+
+
+def test_unknown_user_name_and_empty_command(agent: Agent, root: Path) -> None:
     with pytest.raises(UsageError, match="no user 'nobody-here'"):
         run(agent, spec("true", user="nobody-here"))
+    assert list((root / "jobs").iterdir()) == []
     with pytest.raises(UsageError, match="not a job name"):
         run(agent, spec("true", name="../up"))
     with pytest.raises(UsageError, match="no command"):
