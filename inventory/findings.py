@@ -8,7 +8,7 @@ from gpuguard.model.plans import Finding, Level
 
 
 def find(inventory: Inventory) -> tuple[Finding, ...]:
-    """Return warnings and remarks about `inventory`, the weightier first."""
+    """Return what stands against using `inventory` as it is, the weightier first."""
     found = [
         *_empty(inventory),
         *_shared_addresses(inventory),
@@ -48,9 +48,9 @@ def _undurable(inventory: Inventory) -> Iterator[Finding]:
     used |= {host.policy for host in inventory.hosts.values()}
     for name in sorted(used | inventory.policies.keys()):
         if inventory.policy(name).store is None:
-            text = "names no store: its checkpoints stay on the node and are lost with it"
-            remedy = f"add a store under stores: and store: under policies.{name}"
-            yield Finding(Level.WARNING, "no-store", f"policy {name}", text, remedy)
+            text = "no store: nothing can be saved"
+            remedy = inventory.store_remedy(name)
+            yield Finding(Level.ERROR, "no-store", f"policy {name}", text, remedy)
 
 
 def _trusting(inventory: Inventory) -> Iterator[Finding]:

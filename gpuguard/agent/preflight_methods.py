@@ -3,6 +3,7 @@
 from typing import Any
 
 from gpuguard.agent.arguments import take, take_record
+from gpuguard.agent.jobs.late_store import with_store
 from gpuguard.agent.jobs.register import load_job
 from gpuguard.agent.methods import Emit
 from gpuguard.agent.paths import NodePaths
@@ -20,7 +21,7 @@ def preflight(params: dict[str, Any], emit: Emit) -> dict[str, Any]:
     """Answer `jobs.preflight`: everything against saving the job, and what it needs elsewhere."""
     del emit
     paths, host = NodePaths(), take(params, "host", str)
-    job = load_job(paths, take(params, "name", str))
+    job = with_store(load_job(paths, take(params, "name", str)), take(params, "store", str, ""))
     try:
         survey = survey_job(job)
     except RefusedError as error:

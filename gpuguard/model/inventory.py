@@ -121,6 +121,14 @@ class Inventory(Record):
             raise _unknown(self, "store", name, self.stores)
         return self.stores[name]
 
+    def store_remedy(self, policy: str) -> str:
+        """Return how `policy` gets a store, for a person who edits the file."""
+        if self.stores:
+            known = ", ".join(self.stores)
+            return f"add policies: {{{policy}: {{store: …}}}} to {self.path}; stores: {known}"
+        path = "stores: {shared: {path: FOLDER}}"
+        return f"add {path} and policies: {{{policy}: {{store: shared}}}} to {self.path}"
+
     def job(self, name: str) -> JobEntry:
         """Return the job `name`; raise UsageError with the nearest name if there is none."""
         if name not in self.jobs:

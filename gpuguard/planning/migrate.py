@@ -78,8 +78,8 @@ def _plan(request: MigrateRequest, plan_id: str, findings: list[Finding]) -> Pla
 
 
 def _no_store(job: str) -> Finding:
-    text = "its policy names no store, so no other host can read its checkpoint"
-    return refuse("no-store", job, text, "name a store in the policy and start the job under it")
+    remedy = "name a store in its policy in the inventory; the job need not be restarted"
+    return refuse("no-store", job, "no store: nothing can be saved or moved", remedy)
 
 
 def _outdates(holder: EpochHolder, job: Job) -> bool:

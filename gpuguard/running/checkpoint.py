@@ -20,6 +20,7 @@ from gpuguard.running.following import Follower
 from gpuguard.running.ids import asked_by, operation_id, procedure_id
 from gpuguard.running.journal import journalled
 from gpuguard.running.leftovers import look
+from gpuguard.running.policies import with_stores_now
 from gpuguard.running.stores import store_paths, view_store
 from gpuguard.running.verdicts import preflight
 from gpuguard.state.operations import OperationLog
@@ -46,14 +47,16 @@ def prepare(desk: Desk, request: CheckpointRequest, settle: bool = True) -> Plan
     Without it, for a dry run, each job's preflight is asked too; else it is the first step.
     """
     plan_id = operation_id("checkpoint", desk.clock.now())
-    fleet = look(desk, settle)
-    plan = plan_checkpoint(request, fleet, plan_id)
+    fleet = with_stores_now(desk.inventory, look(desk, settle))
+    plan = plan_checkpoint(request, fleet, plan_id, desk.inventory.store_remedy)
     if plan.refused:
         return replace(plan, findings=tuple(_way_on(desk, fleet, item) for item in plan.findings))
     if settle:
         return plan
     found = [
-        item for job, host in plan.params["hosts"].items() for item in preflight(desk, host, job)[0]
+        item
+        for job, host in plan.params["hosts"].items()
+        for item in preflight(desk, host, job, store=plan.params["stores"][job])[0]
     ]
     return replace(plan, findings=(*plan.findings, *found))
 
@@ -117,6 +120,7 @@ def _one(desk: Desk, log: OperationLog, plan: Plan, number: int) -> Saved:
             "host": host,
             "after": plan.params["after"],
             "hold_seconds": 0.0,
+            "store": plan.params["stores"][job],
         },
         asked_by=asked_by(),
     )

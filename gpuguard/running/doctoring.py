@@ -93,7 +93,13 @@ def _ask(
     stage, store = places(inventory, host)
     answer = session.call("host.doctor", _DOCTOR_SECONDS, stage=stage, store=store)
     found += check_cordons(inventory, host, session)
-    return [*found, *(replace(Finding.from_dict(item), subject=host.name) for item in answer)]
+    return [*found, *(_placed(inventory, host, Finding.from_dict(item)) for item in answer)]
+
+
+def _placed(inventory: Inventory, host: Host, item: Finding) -> Finding:
+    """Return the host's own finding under its name; what to edit is known only here."""
+    remedy = inventory.store_remedy(host.policy) if item.code == "store-none" else item.remedy
+    return replace(item, subject=host.name, remedy=remedy)
 
 
 def check_cordons(inventory: Inventory, host: Host, session: Session) -> list[Finding]:

@@ -11,6 +11,7 @@ from gpuguard.planning.views import FleetView, StoreView
 from gpuguard.running.desk import Desk
 from gpuguard.running.jobs import find
 from gpuguard.running.locating import locate
+from gpuguard.running.policies import store_now
 from gpuguard.running.stores import view_store, with_manifest
 from gpuguard.running.verdicts import HostVerdict, Wanted, host_verdicts, preflight
 
@@ -39,9 +40,10 @@ def examine_job(desk: Desk, job: str) -> JobReport:
         GpuguardError: no host that answers knows the job, or its host stopped answering.
     """
     place = find(desk, job)
-    found, record = preflight(desk, place.host, job, (Level.ERROR, Level.WARNING, Level.INFO))
+    path = store_now(desk.inventory, place.job)
+    levels = (Level.ERROR, Level.WARNING, Level.INFO)
+    found, record = preflight(desk, place.host, job, levels, path)
     others = locate(desk).without(place.host)
-    path = place.job.policy.store
     store = view_store(desk, others, job, path) if path else StoreView("")
     store, wanted = replace(store, manifest=record), Wanted(job)
     if record is None:

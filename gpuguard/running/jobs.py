@@ -49,6 +49,9 @@ def launch(desk: Desk, wish: Launch) -> tuple[str, Job]:
     session = desk.session(host.name)
     if policy.store:
         _refuse_kept(desk, session, policy.store, host.name, spec.name)
+    else:
+        text = f"no store: nothing can be saved; {desk.inventory.store_remedy(spec.policy_name)}"
+        desk.on_progress(Progress(host.name, "store", "warning", text, spec.name))
     params: dict[str, Any] = {"spec": spec.to_dict(), "policy": policy.to_dict()}
     if wish.pid is not None:
         answer = session.call("jobs.adopt", timeout=_START_SECONDS, pid=wish.pid, **params)

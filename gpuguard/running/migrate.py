@@ -24,6 +24,7 @@ from gpuguard.running.following import Follower, demand_done, failure
 from gpuguard.running.ids import asked_by, operation_id, procedure_id
 from gpuguard.running.journal import journalled
 from gpuguard.running.leftovers import look
+from gpuguard.running.policies import with_stores_now
 from gpuguard.running.restore import Brought, restore_request
 from gpuguard.running.stores import view_store
 from gpuguard.running.undisturbed import undisturbed
@@ -43,13 +44,13 @@ def prepare(desk: Desk, request: MigrateRequest, settle: bool = True) -> Plan:
     """
     if request.to is not None:
         desk.inventory.host(request.to)  # a name that is none is told before anybody is asked
-    fleet = look(desk, settle)
+    fleet = with_stores_now(desk.inventory, look(desk, settle))
     places = fleet.places(request.job)
     path = places[0].job.policy.store if places else None
     store = view_store(desk, fleet, request.job, path) if path else StoreView("")
     ahead: tuple[Finding, ...] = ()
     if path and places[0].job.state is JobState.RUNNING:
-        ahead, record = preflight(desk, places[0].host, request.job)
+        ahead, record = preflight(desk, places[0].host, request.job, store=path)
         targets = fleet.without(places[0].host)
         store = replace(store, manifest=record)
         store = with_verdicts(desk, targets, store, Wanted(request.job))
@@ -115,6 +116,7 @@ class Move:
                 "host": self.params["source"],
                 "after": "hold",
                 "hold_seconds": self.params["hold_seconds"],
+                "store": self.params["store"],
             },
             asked_by=asked_by(),
             words=("give_away", "discard"),

@@ -30,14 +30,22 @@ class Wanted:
 
 
 def preflight(
-    desk: Desk, host: str, job: str, levels: tuple[Level, ...] = _WEIGHTY
+    desk: Desk,
+    host: str,
+    job: str,
+    levels: tuple[Level, ...] = _WEIGHTY,
+    store: str | None = None,
 ) -> tuple[tuple[Finding, ...], Manifest | None]:
     """Return what stands against saving `job` where it runs, and what it needs elsewhere.
+
+    `store` is for a job whose record on the host names none.
 
     Raises:
         GpuguardError: the host does not answer, or does not know the job.
     """
-    answer = desk.session(host).call("jobs.preflight", timeout=_SECONDS, name=job, host=host)
+    answer = desk.session(host).call(
+        "jobs.preflight", timeout=_SECONDS, name=job, host=host, store=store
+    )
     found = tuple(Finding.from_dict(item) for item in answer["findings"])
     record = Manifest.from_dict(answer["record"]) if answer["record"] else None
     return tuple(item for item in found if item.level in levels), record

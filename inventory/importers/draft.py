@@ -7,6 +7,12 @@ from typing import Any
 from gpuguard.inventory.ranges import fold
 
 Settings = dict[str, Any]
+# No source knows it, and a folder that is only guessed may be another one on each host.
+_STORE = """
+# Nothing can be saved without a store: put the folder all hosts share here, and take the # away.
+# stores: {shared: {path: /srv/gpuguard}}
+# policies: {default: {store: shared}}
+"""
 
 
 @dataclass
@@ -35,7 +41,7 @@ def render(draft: Draft) -> str:
     # Anchors for repeated settings would only puzzle the person who edits the file next.
     dumper = type("Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
     body = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True, width=100)
-    return "\n".join([*header, body])
+    return "\n".join([*header, body]) + _STORE
 
 
 def _folded(hosts: dict[str, Settings]) -> dict[str, Settings]:

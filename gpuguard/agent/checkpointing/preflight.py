@@ -1,11 +1,11 @@
 """Everything that would make a checkpoint fail, found before the job is touched."""
 
 from pathlib import Path
-from typing import Optional
 
 from gpuguard.agent.checkpointing import facts
 from gpuguard.agent.clock import utc_now
 from gpuguard.agent.criu.invocations import criu_version
+from gpuguard.agent.jobs.late_store import keep_store, with_store
 from gpuguard.agent.jobs.register import load_job
 from gpuguard.agent.procedures.procedure import Context, Step
 from gpuguard.agent.store.epochs import EpochRecord, claim_epoch, highest_epoch
@@ -34,7 +34,7 @@ class Preflight(Step):
         Raises:
             RefusedError: with the whole list of reasons.
         """
-        job = load_job(ctx.paths, facts.job_name(ctx))
+        job = with_store(load_job(ctx.paths, facts.job_name(ctx)), ctx.params.get("store"))
         _require_request(ctx)
         survey = survey_job(job)
         survey.findings.extend(check_host(ctx.paths, survey))
@@ -42,6 +42,7 @@ class Preflight(Step):
         if errors or job.policy.store is None:
             raise _refusal(ctx, errors)
         folder = claim_job_folder(job.policy.store, job.spec.name, job.spec.uid)
+        keep_store(ctx.paths, job)
         _claim_epoch(ctx, job, folder)
         _record(ctx, survey, job.policy.store, folder)
 
@@ -93,13 +94,10 @@ def _refusal(ctx: Context, errors: list[Finding]) -> RefusedError:
     text = f"{host}: job {name} cannot be saved: " + "; ".join(item.text for item in errors)
     return RefusedError(
         text,
-        _hint(errors) or f"gpuguard doctor --job {name}",
+        next((item.remedy for item in errors if item.remedy), f"gpuguard doctor --job {name}"),
         {
+            "brief": f"refused: {', '.join(item.code for item in errors)}",
             "problems": [item.text for item in errors],
             "findings": [item.to_dict() for item in errors],
         },
     )
-
-
-def _hint(errors: list[Finding]) -> Optional[str]:
-    return errors[0].remedy if len(errors) == 1 else None

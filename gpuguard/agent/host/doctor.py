@@ -26,8 +26,9 @@ def diagnose(paths: NodePaths, stage: Path, store: Optional[Path]) -> list[Findi
     found += check_key(paths)
     found += check_folder("stage", stage)
     if store is None:
-        text = "no store is configured: a checkpoint does not survive the loss of this host"
-        found.append(finding(Level.WARNING, "store-none", text, "name a store in the policy"))
+        text = "no store: nothing can be saved"
+        remedy = "name a store in the policy of the inventory"
+        found.append(finding(Level.ERROR, "store-none", text, remedy))
     else:
         found += check_folder("store", store)
     return found

@@ -201,9 +201,9 @@ def test_half_or_open_signing_key(tmp_path: Path) -> None:
     assert stat.S_IMODE(key.stat().st_mode) == 0o644
 
 
-def test_diagnosis_without_a_store_warns(tmp_path: Path) -> None:
+def test_diagnosis_without_a_store_is_an_error(tmp_path: Path) -> None:
     found = doctor.diagnose(NodePaths(tmp_path), tmp_path / "stage", None)
-    assert ("warning", "store-none") in codes(found)
+    assert ("error", "store-none") in codes(found)
     seen = {item.code.split("-")[0] for item in found}
     assert {"python", "rights", "kernel", "criu", "agent", "signing", "stage"} <= seen
     assert all(item.remedy for item in found if item.level is Level.ERROR)

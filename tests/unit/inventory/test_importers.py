@@ -118,6 +118,13 @@ def test_names_that_yaml_would_convert_survive_the_way() -> None:
     assert fleet.host("on").user == "007"
 
 
+def test_the_store_is_left_to_the_person_in_lines_that_are_right_once_taken_in() -> None:
+    text = render(read_hostlist("a\n", "h"))
+    assert loaded(text).policy("default").store is None
+    filled = text.replace("# stores:", "stores:").replace("# policies:", "policies:")
+    assert loaded(filled).store(str(loaded(filled).policy("default").store)).path
+
+
 def test_a_note_cannot_break_out_of_its_comment() -> None:
     draft = read_hostlist("a\n", "odd\nhosts: {evil: }\n#")
     assert list(loaded(render(draft)).hosts) == ["a"]

@@ -321,12 +321,26 @@ def test_findings_warn_of_what_is_allowed(tmp_path: Path) -> None:
     )
     findings = read_inventory(path).findings
     assert [(it.code, it.subject) for it in findings] == [
+        ("no-store", "policy default"),
         ("empty-group", "g"),
         ("shared-address", "a,b"),
-        ("no-store", "policy default"),
         ("accept-new", "d"),
     ]
+    assert findings[0].level.value == "error"
     path.write_text(GOOD)
+    assert read_inventory(path).findings == ()
+
+
+def test_the_remedy_for_no_store_is_right_once_a_path_is_filled_in(tmp_path: Path) -> None:
+    path = tmp_path / "i.yaml"
+    path.write_text("version: 1\nhosts: {a: {}}\n")
+    remedy = read_inventory(path).findings[0].remedy
+    assert remedy == (
+        "add stores: {shared: {path: FOLDER}} and policies: {default: {store: shared}} to "
+        f"{path}"
+    )
+    lines = remedy.removeprefix("add ").replace("FOLDER", "/srv").split(" to ")[0].split(" and ")
+    path.write_text("version: 1\nhosts: {a: {}}\n" + "\n".join(lines) + "\n")
     assert read_inventory(path).findings == ()
 
 

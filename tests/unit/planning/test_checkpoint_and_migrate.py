@@ -16,7 +16,9 @@ from tests.unit.planning.sights import AT, fleet, holder, host, info, job, silen
 
 
 def saving(seen: FleetView, stop: bool = False) -> Plan:
-    return plan_checkpoint(CheckpointRequest(("llm",), stop), seen, "checkpoint-1")
+    return plan_checkpoint(
+        CheckpointRequest(("llm",), stop), seen, "checkpoint-1", "give {} one".format
+    )
 
 
 def moving(seen: FleetView, to: str | None = None) -> Plan:
@@ -40,10 +42,14 @@ def test_a_stop_ends_it_after_it_is_durable() -> None:
     assert "prove" not in names
 
 
-def test_a_job_without_a_store_gets_a_warning() -> None:
+def test_a_job_without_a_store_cannot_be_saved_and_one_message_says_so() -> None:
     made = saving(fleet(host("gpu001", job(policy=JobPolicy(store=None)))))
-    assert not made.refused
-    assert made.findings[0].code == "no-store"
+    error = refusal(made)
+    assert type(error) is RefusedError
+    assert (error.message, error.hint) == (
+        "llm: no store: nothing can be saved",
+        "give default one",
+    )
 
 
 @pytest.mark.parametrize(

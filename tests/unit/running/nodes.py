@@ -307,7 +307,7 @@ class NodeSession:
         self.node.asked.append(question)
         return self.node.verdict
 
-    def _jobs_preflight(self, name: str, host: str) -> Any:
+    def _jobs_preflight(self, name: str, host: str, store: str | None = None) -> Any:
         return {"findings": self.node.preflight, "record": self.node.record}
 
     def _store_show(self, store: str, job: str, checkpoint: str) -> Any:

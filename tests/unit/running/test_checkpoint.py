@@ -6,6 +6,7 @@ import pytest
 
 from gpuguard.model.errors import UsageError
 from gpuguard.model.exit_codes import ExitCode
+from gpuguard.model.jobs import JobPolicy
 from gpuguard.model.operations import OperationState
 from gpuguard.planning.requests import CheckpointRequest
 from gpuguard.running.checkpoint import exit_code, prepare, save
@@ -39,6 +40,15 @@ def test_a_lost_link_changes_nothing(tmp_path: Path, point: str) -> None:
     assert nodes[0].log == ["preflight", "dump", "copy", "publish"]  # nothing was done twice
     done = [p.step for p in heard if p.state == "done"]
     assert done == ["preflight", "dump", "copy", "publish"]  # nothing was reported twice
+
+
+def test_a_store_named_after_the_job_was_started_is_sent_with_the_request(tmp_path: Path) -> None:
+    job = running_job(policy=JobPolicy(store=None))
+    nodes = [Node("gpu001", jobs=[job])]
+    desk, _ = desk_of(tmp_path, nodes)
+    save(desk, prepare(desk, CheckpointRequest(("llm",))))
+    (run,) = nodes[0].procedures.values()
+    assert run.request["params"]["store"] == "/srv/gpuguard"
 
 
 @pytest.mark.parametrize("point", ["start", "dump", "publish"])

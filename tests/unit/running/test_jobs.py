@@ -48,6 +48,19 @@ def test_the_inventorys_entry_fills_what_the_line_leaves_out(
     assert started[0]["request_id"] == spec["uid"]
 
 
+def test_a_job_without_a_store_starts_with_a_warning_that_names_the_file(
+    tmp_path: Path, started: list[dict[str, Any]]
+) -> None:
+    desk, heard = desk_of(tmp_path, [Node("gpu001")])
+    bare = dataclasses.replace(desk.inventory, stores={}, policies={})
+    desk = dataclasses.replace(desk, inventory=bare)
+    launch(desk, Launch("llm", "gpu001", command=("train",)))
+    assert started
+    (warning,) = [item for item in heard if item.state == "warning"]
+    assert warning.text.startswith("no store: nothing can be saved; add stores: ")
+    assert bare.path in warning.text
+
+
 def test_an_adopted_process_needs_no_command(tmp_path: Path, started: list[dict[str, Any]]) -> None:
     desk, _ = desk_of(tmp_path, [Node("gpu001")])
     launch(desk, Launch("guest", "gpu001", pid=4711))
