@@ -20,6 +20,9 @@ app = new_app(
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.")]
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The checkpoint's id.")]
+NewestArgument = Annotated[
+    str | None, typer.Argument(metavar="[ID]", help="The newest durable one if left out.")
+]
 
 _COLUMNS = (
     Column("JOB", lambda item: item["job"]),
@@ -50,13 +53,13 @@ def list_checkpoints(
 
 @app.command(
     epilog=examples(
-        "gpuguard checkpoints show llm 20260131T120431Z-1a2b3c",
+        "gpuguard checkpoints show llm",
         "gpuguard checkpoints show llm 20260131T120431Z-1a2b3c --hosts 'gpu[001-032]' --all",
     )
 )
 def show(
     job: JobArgument,
-    checkpoint: IdArgument,
+    checkpoint: NewestArgument = None,
     hosts: Annotated[
         list[str] | None,
         typer.Option("--hosts", metavar="HOST", help="Judge these hosts, ranges or @groups alone."),
@@ -66,7 +69,10 @@ def show(
     ] = False,
     output: OutputOption = Format.TABLE,
 ) -> int:
-    """Show one checkpoint, and for each host whether it could be restored there, rule by rule."""
+    """Show one checkpoint, and where it could be restored.
+
+    Each host is judged rule by rule.
+    """
     from gpuguard.commands.verdicts import verdict_items, verdict_lines
     from gpuguard.inventory.select import select_hosts
     from gpuguard.running.checkpoints import show as look
@@ -83,12 +89,13 @@ def show(
 @app.command(epilog=examples("gpuguard checkpoints verify llm"))
 def verify(
     job: JobArgument,
-    checkpoint: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The newest durable one if left out.")
-    ] = None,
+    checkpoint: NewestArgument = None,
     output: OutputOption = Format.TABLE,
 ) -> int:
-    """Check a checkpoint's signature and every hash, on a host that reaches its store."""
+    """Check a checkpoint's signature and every hash.
+
+    It is done on a host that reaches the store.
+    """
     from gpuguard.running.checkpoints import verify as check
 
     with open_desk() as desk:

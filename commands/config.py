@@ -52,7 +52,7 @@ def path(output: OutputOption = Format.TABLE) -> None:
 
 @app.command("check")
 def check(output: OutputOption = Format.TABLE) -> None:
-    """Check the files and GPUGUARD_* variables: every fault with its place."""
+    """Check files and variables: every fault with its place."""
     values = preferences(settings().config)
     used = files_in_use(os.environ, find_paths(os.environ).config, settings().config)
     changed = sum(1 for value in values.values() if value.origin != BUILT_IN)

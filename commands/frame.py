@@ -18,6 +18,8 @@ from gpuguard.model.exit_codes import ExitCode
 
 COMPLETE = "_GPUGUARD_COMPLETE"  # set by the scripts of gpuguard completion
 _ROWS = {row.name: row for row in COMMANDS}
+# What other tools call it.
+_ELSEWHERE = {"status": ["jobs list"], "ps": ["jobs list"], "ls": ["jobs list"]}
 
 
 class LazyGroup(TyperGroup):
@@ -58,7 +60,7 @@ class LazyGroup(TyperGroup):
             UsageError: there is no such command.
         """
         if args and args[0] not in _ROWS and not args[0].startswith("-"):
-            near = get_close_matches(args[0], _ROWS, n=2)
+            near = _ELSEWHERE.get(args[0]) or get_close_matches(args[0], _ROWS, n=2)
             hint = f"did you mean: gpuguard {' or '.join(near)}?" if near else "gpuguard --help"
             raise UsageError(f"no command {args[0]!r}", hint)
         return super().resolve_command(ctx, args)

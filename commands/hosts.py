@@ -47,7 +47,10 @@ def trust(
     yes: YesOption = False,
     output: OutputOption = Format.TABLE,
 ) -> int:
-    """Show the fingerprints of hosts' keys, ask, and record them for this inventory."""
+    """Show hosts' key fingerprints, ask, and record them.
+
+    They are kept beside the inventory, for it alone.
+    """
     from gpuguard.remote.routes import Routes
     from gpuguard.remote.trust import believe, look
 
@@ -76,7 +79,10 @@ def trust(
 def enroll(
     hosts: HostsArgument, replace: ReplaceOption = False, output: OutputOption = Format.TABLE
 ) -> int:
-    """Fetch the keys hosts sign checkpoints with, over verified connections, and record them."""
+    """Record the keys that hosts sign checkpoints with.
+
+    They are fetched over connections whose host key was verified.
+    """
     from gpuguard.inventory.select import select_hosts
     from gpuguard.remote import signers
     from gpuguard.remote.pool import Pool

@@ -2,18 +2,30 @@
 
 import shlex
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuguard.commands.context import chosen_hosts, open_desk
 from gpuguard.commands.options import Format, HostOption, OutputOption, examples, new_app
-from gpuguard.commands.output import Column, Listing, note, print_listing, print_result
+from gpuguard.commands.output import (
+    Column,
+    Listing,
+    complain,
+    note,
+    print_listing,
+    print_result,
+    write,
+)
 from gpuguard.commands.text import age, clean, counted, ending, shell_words
-from gpuguard.model.errors import UsageError
+from gpuguard.model.errors import GpuguardError, UsageError
 from gpuguard.model.exit_codes import ExitCode
 from gpuguard.model.jobs import Job, JobState
+
+if TYPE_CHECKING:
+    from gpuguard.planning.views import Placed
 
 app = new_app(
     "Run, adopt, list and stop jobs.",
@@ -47,7 +59,10 @@ def run(
     user: Annotated[str | None, typer.Option("--user", help="Run as this user.")] = None,
     output: OutputOption = Format.TABLE,
 ) -> int:
-    """Start a job in the shape that can be saved and moved; it outlives this command."""
+    """Start a job that can be saved and moved.
+
+    It outlives this command. Without --host and a command, what the inventory says of it holds.
+    """
     from gpuguard.running.jobs import Launch, launch
 
     wish = Launch(name, host, tuple(command or ()), policy, cwd, _variables(env or []), user)
@@ -108,24 +123,56 @@ def show(name: NameArgument, host: OneHost = None, output: OutputOption = Format
     return 0
 
 
-@app.command(epilog=examples("gpuguard jobs stop llm", "gpuguard jobs stop llm --grace 60"))
+@app.command(epilog=examples("gpuguard jobs stop llm", "gpuguard jobs stop llm eval --grace 60"))
 def stop(
-    name: NameArgument,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The jobs' names.")],
     host: OneHost = None,
     grace: Annotated[
         float | None, typer.Option("--grace", min=0, help="Seconds between TERM and KILL.")
     ] = None,
     output: OutputOption = Format.TABLE,
 ) -> int:
-    """End a job without a checkpoint: TERM, then KILL after the grace time."""
+    """End jobs without a checkpoint: TERM, a time of grace, KILL."""
     from gpuguard.running.jobs import stop as end
 
+    chosen = list(dict.fromkeys(names))
     with open_desk() as desk:
-        place = end(desk, name, host, grace)
-    job = place.job
-    text = f"{name} on {place.host}: {job.state.value}, exit code {_or_unknown(job.exit_code)}"
-    print_result("gpuguard.job/1", {"host": place.host, **job.to_dict()}, output, text)
+        if len(chosen) > 1:
+            return _stop_several(lambda name: end(desk, name, host, grace), chosen, output)
+        place = end(desk, chosen[0], host, grace)
+    item = {"host": place.host, **place.job.to_dict()}
+    print_result("gpuguard.job/1", item, output, _stopped(place))
     return 0
+
+
+def _stop_several(end: "Callable[[str], Placed]", names: list[str], output: Format) -> int:
+    """End each of `names`; one that fails does not keep the others."""
+    items: list[dict[str, Any]] = []
+    errors: list[tuple[str, GpuguardError]] = []
+    for name in names:
+        try:
+            place = end(name)
+        except GpuguardError as error:
+            errors.append((name, error))
+            continue
+        items.append({"host": place.host, **place.job.to_dict()})
+        if output is Format.TABLE:
+            write(_stopped(place))
+    if output is Format.TABLE:
+        for _, reason in errors:
+            complain(reason.message, reason.hint)
+    else:
+        told = [{"job": name, **reason.to_dict()} for name, reason in errors]
+        print_listing(Listing("gpuguard.jobs/1", items, _COLUMNS, told), output)
+    if not errors:
+        return int(ExitCode.OK)
+    return int(ExitCode.PARTIAL if items else errors[0][1].exit_code)
+
+
+def _stopped(place: "Placed") -> str:
+    job = place.job
+    code = ending(job.exit_code) or "with an exit code nobody knows"
+    return f"{job.spec.name} on {place.host}: {job.state.value} {code}"
 
 
 @app.command(epilog=examples("gpuguard jobs forget llm", "gpuguard jobs forget llm --force"))
@@ -249,7 +296,3 @@ def _held_by(held: dict[str, Any] | None) -> str | None:
         return None
     asked_by = f" of {held['asked_by']}" if held.get("asked_by") else ""
     return f"{held.get('kind')} {held.get('procedure')}{asked_by} since {held.get('since')}"
-
-
-def _or_unknown(value: int | None) -> str:
-    return "unknown" if value is None else str(value)

@@ -61,7 +61,10 @@ def list_operations(
 
 @app.command("open", epilog=examples("gpuguard ops open", "gpuguard ops open -o json"))
 def open_(output: OutputOption = Format.TABLE) -> int:
-    """List what is not settled: operations cut off here, and procedures on the hosts."""
+    """List what is not settled, here and on the hosts.
+
+    Here: operations that were cut off. On the hosts: procedures that did not end.
+    """
     from gpuguard.running.open_ends import open_ends
 
     with open_desk() as desk:
@@ -79,7 +82,10 @@ def open_(output: OutputOption = Format.TABLE) -> int:
 
 @app.command(epilog=examples("gpuguard ops resume migrate-20260131t120431z-1a2b3c"))
 def resume(operation: IdArgument, output: OutputOption = Format.TABLE) -> int:
-    """Carry an operation on whose own process was killed, from where its hosts stand."""
+    """Carry an operation on whose own process was killed.
+
+    It goes on from where its hosts stand.
+    """
     from gpuguard.running.resuming import resume as carry_on
 
     with open_desk() as desk:
@@ -89,7 +95,10 @@ def resume(operation: IdArgument, output: OutputOption = Format.TABLE) -> int:
 
 @app.command(epilog=examples("gpuguard ops abort migrate-20260131t120431z-1a2b3c"))
 def abort(operation: IdArgument, output: OutputOption = Format.TABLE) -> int:
-    """Take an operation back whose own process was killed, if that is still possible."""
+    """Take an operation back whose own process was killed.
+
+    It is refused where that is not possible any more.
+    """
     from gpuguard.running.resuming import abort as take_back
 
     with open_desk() as desk:

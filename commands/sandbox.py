@@ -78,7 +78,7 @@ def down(
     name: NameOption = "default",
     everything: Annotated[bool, typer.Option("--all", help="Every sandbox.")] = False,
 ) -> None:
-    """Remove a sandbox with everything that belongs to it, also half of one."""
+    """Remove a sandbox with everything of it, also half of one."""
     _require()
     for each in _names() if everything else [name]:
         note(f"sandbox {each} is gone" if fleet.down(each) else f"there is no sandbox {each}")
@@ -115,7 +115,10 @@ def shell(
     ] = None,
     name: NameOption = "default",
 ) -> None:
-    """Open a root shell on a host, past the network, so also while it is cut off."""
+    """Open a root shell on a host, also while it is cut off.
+
+    It does not go over the network.
+    """
     sandbox = _find(name)
     words = list(command or ["bash", "-l"])
     if sys.stdin.isatty():
@@ -128,7 +131,7 @@ def shell(
 
 @app.command()
 def reboot(host: HostArgument, name: NameOption = "default") -> None:
-    """Reboot a host the hard way: everything in it dies, its disk stays."""
+    """Reboot a host: everything in it dies, its disk stays."""
     sandbox = _find(name)
     sandbox.reboot(host)
     note(f"{host}: rebooted, boot id {sandbox.host(host).boot_id()}")
@@ -179,7 +182,10 @@ def workload(
     ] = False,
     name: NameOption = "default",
 ) -> None:
-    """Start `steps`, a job that proves its own continuity, on a host; print its pid there."""
+    """Start `steps`, a job that proves its own continuity.
+
+    Its pid on the host is printed.
+    """
     sandbox = _find(name)
     words = list(options or [])
     if "--help" in words or "-h" in words:
@@ -196,7 +202,10 @@ def verify(
     ] = None,
     output: OutputOption = Format.TABLE,
 ) -> int:
-    """Say whether a step log can only come from one unbroken run; exit 1 if it cannot."""
+    """Say whether a step log comes from one unbroken run.
+
+    The exit code is 1 if it does not.
+    """
     text = sys.stdin.read() if str(log) == "-" else _read(log)
     report = read_steps(text, rollback or ())
     item = {"last": report.last, "repeated": report.repeated, "findings": report.findings}

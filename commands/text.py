@@ -19,8 +19,11 @@ def shell_words(words: Sequence[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Return `number` with `noun` in its right form, as in ``1 line`` or ``2 lines``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """Return `number` with `noun` in its right form, as in ``1 line`` or ``2 policies``."""
+    if number == 1:
+        return f"{number} {noun}"
+    many = f"{noun[:-1]}ies" if noun.endswith("cy") else f"{noun}s"
+    return f"{number} {many}"
 
 
 def ending(exit_code: int | None) -> str:

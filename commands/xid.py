@@ -10,8 +10,8 @@ from typer.core import TyperGroup
 
 from gpuguard.commands.options import Format, OutputOption, examples
 from gpuguard.commands.output import print_result, write, write_json
-from gpuguard.commands.text import clean
-from gpuguard.model.errors import GpuguardError
+from gpuguard.commands.text import clean, counted
+from gpuguard.model.errors import UsageError
 
 _PIECE = 1 << 18
 
@@ -71,7 +71,6 @@ def explain(
 
 def _check_driver(driver: str | None) -> None:
     from gpuguard.health.drivers import version
-    from gpuguard.model.errors import UsageError
 
     if driver is not None and version(driver) is None:
         raise UsageError(f"--driver {driver!r} is no version", "such as --driver 550.127.05")
@@ -137,7 +136,10 @@ def parse(
     driver: DriverOption = None,
     output: OutputOption = Format.TABLE,
 ) -> int:
-    """Read a kernel log of any form: its faults, and the incidents they make."""
+    """Read a kernel log: its faults, and the incidents they make.
+
+    Any form is understood: dmesg, /var/log/kern.log, journalctl -k, also as JSON.
+    """
     _check_driver(driver)
     if output is Format.JSONL:
         _stream(file, driver)
@@ -177,7 +179,7 @@ def _pieces(file: str) -> Iterator[bytes]:
             while piece := source.read(_PIECE):
                 yield piece
     except OSError as error:
-        raise GpuguardError(
+        raise UsageError(
             f"{file}: cannot be read: {error.strerror}", "gpuguard xid parse FILE, or - for stdin"
         ) from error
 
@@ -190,7 +192,7 @@ def _print_report(found: dict[str, Any]) -> None:
     if not found["incidents"]:
         write("no fault of a GPU or a switch in this log")
     untrusted = counts["untrusted"]
-    told = f"{counts['lines']} lines, {counts['events']} fault events"
+    told = f"{counted(counts['lines'], 'line')}, {counted(counts['events'], 'fault event')}"
     told += f", {counts['rejects']} that look like one and are none" if counts["rejects"] else ""
     told += f", {untrusted} NOT written by the kernel and left aside" if untrusted else ""
     sys.stderr.write(told + "\n")
@@ -203,10 +205,11 @@ def _incident(one: dict[str, Any]) -> Iterator[str]:
     also = f" with {', '.join(codes)}" if codes else ""
     yield (
         f"{device}  {name} {one['primary']}".rstrip().replace("gpu_lost", "GPU lost")
-        + f"{also}  {one['severity']}, {one['count']} events"
+        + f"{also}  {one['severity']}, {counted(one['count'], 'event')}"
     )
     when = f"{one['first_time']} to {one['last_time']}, " if one["first_time"] is not None else ""
-    yield f"  when:   {when}lines {one['first_line'] + 1} to {one['last_line'] + 1}"
+    first, last = one["first_line"] + 1, one["last_line"] + 1
+    yield f"  when:   {when}" + (f"line {first}" if first == last else f"lines {first} to {last}")
     yield f"  do:     {one['action'].replace('_', ' ')}"
     yield f"  why:    {one['why']}"
     rows = {

@@ -58,21 +58,24 @@ def list_all(desk: Desk, job: str | None) -> Seen:
 
 
 def show(
-    desk: Desk, job: str, checkpoint: str, hosts: Iterable[str] | None = None
+    desk: Desk, job: str, checkpoint: str | None, hosts: Iterable[str] | None = None
 ) -> tuple[dict[str, Any], list[HostVerdict]]:
     """Return {"info", "manifest"}, and what `hosts` (all by default) say of restoring it.
 
+    Without `checkpoint` it is about the newest durable one.
+
     Raises:
-        UsageError: the store does not hold it.
+        UsageError: the store does not hold it. RefusedError: it holds no durable one.
     """
     fleet = locate(desk)
     store = find_store(desk, fleet, job)
+    chosen = checkpoint or _newest(job, store)
     answer: dict[str, Any] = desk.pool.session(seeing_host(desk, store)).call(
-        "store.show", store=store.path, job=job, checkpoint=checkpoint
+        "store.show", store=store.path, job=job, checkpoint=chosen
     )
     names = list(fleet.hosts if hosts is None else hosts)
-    chosen = FleetView({name: fleet.hosts[name] for name in names})
-    return answer, host_verdicts(desk, chosen, store, Wanted(job, checkpoint))
+    asked = FleetView({name: fleet.hosts[name] for name in names})
+    return answer, host_verdicts(desk, asked, store, Wanted(job, chosen))
 
 
 def verify(desk: Desk, job: str, checkpoint: str | None) -> Verified:

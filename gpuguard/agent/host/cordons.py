@@ -47,7 +47,7 @@ def require_no_cordon(paths: NodePaths, host: str) -> None:
     """Refuse new work on a cordoned node; raises RefusedError with every owner and reason."""
     found = read_cordons(paths)
     if found:
-        text = f"{host} is " + "; ".join(map(describe, found))
+        text = "it is " + "; ".join(map(describe, found))
         raise RefusedError(text, f"gpuguard uncordon {host}")
 
 

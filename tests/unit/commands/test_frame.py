@@ -103,6 +103,12 @@ def test_every_command_has_help_with_examples(ask: Ask, row: object) -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.parametrize("row", COMMANDS, ids=lambda row: row.name)
+def test_no_line_of_a_groups_help_is_cut(ask: Ask, row: object) -> None:
+    lines = ask(getattr(row, "name", ""), "--help", COLUMNS="80").stdout.splitlines()
+    assert [line for line in lines[1:] if line.endswith("...")] == []
+
+
 def test_version_is_one_line() -> None:
     assert run("--version").stdout == "gpuguard 0.1.0\n"
     assert run("--debug", "--version").stdout == "gpuguard 0.1.0\n"
@@ -112,6 +118,8 @@ def test_version_is_one_line() -> None:
     ("words", "text"),
     [
         (["chekpoint"], "did you mean: gpuguard checkpoint"),
+        (["ps"], "did you mean: gpuguard jobs list?"),
+        (["status", "--all"], "did you mean: gpuguard jobs list?"),
         (["checkpoint"], "Missing argument"),
         (["--colour", "never"], "No such option"),
         (["jobs", "lst"], "lst"),

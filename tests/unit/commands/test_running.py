@@ -19,6 +19,7 @@ from gpuguard.commands.progress import Reporter, line
 from gpuguard.model.errors import RefusedError, UsageError
 from gpuguard.model.jobs import JobState
 from gpuguard.model.plans import Confirm, Plan
+from gpuguard.planning.views import Placed
 from gpuguard.running.desk import Desk, Progress
 from tests.unit.planning.sights import manifest
 from tests.unit.running.nodes import Node, Script, desk_of, running_job, saved
@@ -293,6 +294,36 @@ def test_an_ended_job_is_restored_only_from_a_checkpoint_that_exists(
     with pytest.raises(RefusedError) as caught:
         invoke(["checkpoint", "llm"])
     assert caught.value.hint == f"gpuguard {'restore' if kept else 'jobs logs'} llm"
+
+
+def test_several_jobs_are_stopped_though_one_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes = two()
+    nodes[1].jobs = [running_job("eval")]
+    stage(monkeypatch, tmp_path, *nodes)
+    asked: list[str] = []
+
+    def end(desk: Desk, name: str, host: str | None, grace: float | None) -> Placed:
+        del desk, host, grace
+        asked.append(name)
+        if name == "none":
+            raise UsageError("none: no host knows a job of this name", "gpuguard jobs list")
+        return Placed("gpu001", running_job(name, state=JobState.EXITED, exit_code=-15))
+
+    monkeypatch.setattr("gpuguard.running.jobs.stop", end)
+    assert invoke(["jobs", "stop", "llm", "none", "eval", "llm"]) == 3
+    assert asked == ["llm", "none", "eval"]
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "llm on gpu001: exited SIGTERM",
+        "eval on gpu001: exited SIGTERM",
+    ]
+    assert err.startswith("error: none: no host knows")
+    assert invoke(["jobs", "stop", "llm", "none", "-o", "json"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert [item["spec"]["name"] for item in told["items"]] == ["llm"]
+    assert [error["job"] for error in told["errors"]] == ["none"]
 
 
 @pytest.mark.parametrize("word", ["=x", "SEED", ""])

@@ -88,7 +88,7 @@ def test_a_log_in_every_form(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert [json.loads(line)["what"] for line in out.splitlines()] == ["event", "incident"]
     code, out, err = call(capsys, "parse", str(log))
     assert "restart app" in out
-    assert "1 fault events" in err
+    assert "2 lines, 1 fault event" in err
 
 
 def test_a_clean_log_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -99,5 +99,5 @@ def test_a_clean_log_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 
 def test_a_log_that_is_not_there(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, _, err = call(capsys, "parse", str(tmp_path / "none"))
-    assert code == 1
+    assert code == 2
     assert "none: cannot be read" in err
