@@ -10,7 +10,7 @@ from gpuguard.agent.jobs.supervision import end_supervised, find_supervisor
 from gpuguard.model.errors import GpuguardError
 
 _GONE_SECONDS = 5.0
-_WORDS = 500
+_WORDS = 4000
 _RECORDS = ("job.json", "status")
 
 
@@ -24,16 +24,26 @@ class Before:
         self._log = folder / "supervisor.log"
         self._said = self._log.stat().st_size if self._log.exists() else 0
 
-    def put_back(self) -> None:
+    def undo(self, error: Exception) -> None:
         """Remove the folder of a job that never started, or give an earlier job its record back.
 
-        A folder in which a supervisor still lives stays, so that it can be found.
+        What the supervisor said is kept in the error, since its log may go with the folder. A
+        folder in which a supervisor still lives stays, so that it can be found.
         """
+        ended = self._wait_for_end()
+        if isinstance(error, GpuguardError) and (words := self._last_words()):
+            error.details["supervisor_log"] = words
+        if ended:
+            self._put_back()
+
+    def _wait_for_end(self) -> bool:
         supervisor = find_supervisor(self._folder)
-        if supervisor is not None and not processes.wait_gone(supervisor, _GONE_SECONDS):
-            end_supervised(supervisor)
-            if not processes.wait_gone(supervisor, _GONE_SECONDS):
-                return
+        if supervisor is None or processes.wait_gone(supervisor, _GONE_SECONDS):
+            return True
+        end_supervised(supervisor)
+        return processes.wait_gone(supervisor, _GONE_SECONDS)
+
+    def _put_back(self) -> None:
         if not self._records.get("job.json") and not (self._folder / "gone").exists():
             # Another run may wait for the lock in it and make the file anew: then it stays, empty.
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -44,12 +54,6 @@ class Before:
                 (self._folder / name).unlink(missing_ok=True)
             else:
                 write_synced(self._folder / name, data)
-
-    def add_last_words(self, error: GpuguardError) -> None:
-        """Keep in the error what the supervisor said, since its log may go with the folder."""
-        words = self._last_words()
-        if words:
-            error.details["supervisor_log"] = words
 
     def _last_words(self) -> str:
         data = _read(self._log) or b""

@@ -13,7 +13,7 @@ from gpuguard.agent.jobs.failed_start import Before
 from gpuguard.agent.jobs.supervision import Launch, lease_order, run_words, start_supervised
 from gpuguard.agent.locks import job_lock, read_holder
 from gpuguard.agent.paths import NodePaths
-from gpuguard.model.errors import GpuguardError, RefusedError, UsageError
+from gpuguard.model.errors import RefusedError, UsageError
 from gpuguard.model.jobs import Job, JobOrigin, JobPolicy, JobSpec, JobState, ProcessRef
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -44,9 +44,7 @@ def run_job(paths: NodePaths, spec: JobSpec, policy: JobPolicy, request_id: str)
         try:
             return _start(paths, spec, policy, request_id)
         except Exception as error:
-            if isinstance(error, GpuguardError):
-                before.add_last_words(error)
-            before.put_back()
+            before.undo(error)
             raise
 
 

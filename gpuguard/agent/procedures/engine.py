@@ -68,13 +68,18 @@ def _do(procedure: Procedure, step: Step, ctx: Context) -> None:
 def _fail(procedure: Procedure, ctx: Context, failure: dict[str, Any]) -> Outcome:
     ctx.journal.release_reserve()
     data = {"failure": failure, "holding": None}
-    ctx.journal.append_anyway(ctx.step, EntryState.FAILED, str(failure["message"]), data)
+    ctx.journal.append_anyway(ctx.step, EntryState.FAILED, brief(failure), data)
     if ctx.committed:
         return Outcome(ProcedureState.UNSETTLED, _with_hint(ctx, failure))
     problems = [problem for step in _begun(procedure, ctx) if (problem := _undo(step, ctx))]
     if problems:
         return Outcome(ProcedureState.UNSETTLED, _not_undone(ctx, failure, problems))
     return Outcome(ProcedureState.FAILED, failure)
+
+
+def brief(failure: dict[str, Any]) -> str:
+    """Return the step's line; the error itself, told right after, has the whole list."""
+    return str((failure.get("details") or {}).get("brief") or failure["message"])
 
 
 def _begun(procedure: Procedure, ctx: Context) -> list[Step]:

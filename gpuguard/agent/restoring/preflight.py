@@ -62,4 +62,5 @@ def refusal(ctx: Context, errors: list[Finding]) -> RefusedError:
     hint = f"put that right, or choose another host or checkpoint of {facts.job_name(ctx)}"
     if len(errors) == 1 and errors[0].remedy:
         hint = errors[0].remedy
-    return RefusedError(text, hint, {"problems": problems})
+    brief = f"refused: {', '.join(item.code for item in errors)}"
+    return RefusedError(text, hint, {"brief": brief, "problems": problems})

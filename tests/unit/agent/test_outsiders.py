@@ -149,3 +149,10 @@ def test_a_peer_that_stays_outside_is_found_among_short_lived_pairs(tmp_path: Pa
         theirs.close()
         found = {item.code for item in survey_job(job_of(process.pid)).findings}
     assert "unix-stream-outside" in found
+
+
+def test_the_line_of_a_step_is_short_where_the_error_has_a_list() -> None:
+    from gpuguard.agent.procedures.engine import brief
+
+    assert brief({"message": "a; b; c", "details": {"brief": "refused: x"}}) == "refused: x"
+    assert brief({"message": "it broke", "details": None}) == "it broke"
