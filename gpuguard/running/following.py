@@ -24,12 +24,14 @@ from gpuguard.model.procedures import (
 )
 from gpuguard.remote.session import Session
 from gpuguard.running.desk import Desk, Progress
+from gpuguard.running.power import look_at_power
 from gpuguard.state.operations import OperationLog
 
 T = TypeVar("T")
 _FIRST_PAUSE = 0.2  # seconds; doubled with every try
 _LONGEST_PAUSE = 5.0
 _START_SECONDS = 60.0
+_REMIND_SECONDS = 30.0  # between two words about a host that is waited for
 _TELL_SECONDS = 30.0
 _TAKEN_TRIES = 100
 _TAKEN_PAUSE = 0.1
@@ -51,6 +53,7 @@ class Follower:
         self._seq = 0
         self._begun: dict[str, float] = {}
         self._lost_at: float | None = None
+        self._told_at = 0.0
         self._step = "start"
 
     @property
@@ -202,12 +205,22 @@ class Follower:
     def _mind_loss(self, error: UnreachableError) -> None:
         if not self.asked or self._desk.stop.is_set():
             raise error
-        now = self._desk.clock.monotonic()
+        now, patience = self._desk.clock.monotonic(), self._desk.patience
+        first = self._lost_at is None
         if self._lost_at is None:
-            self._lost_at = now
-            self.note("lost", error.message, self._step)
-        elif now - self._lost_at > self._desk.patience:
+            self._lost_at = self._told_at = now
+        power = look_at_power(self._desk.inventory.host(self.host))
+        if power is not None and power.state == "off":
+            raise self._went_off() from error
+        if first:
+            text = f"{error.message}; it is waited for, up to {patience:.0f} s"
+            self.note("lost", text, self._step)
+        elif now - self._lost_at > patience:
             raise self._gave_up(error) from error
+        elif now - self._told_at >= _REMIND_SECONDS:
+            self._told_at = now
+            text = f"not back yet; waited for {now - self._lost_at:.0f} of {patience:.0f} s"
+            self.note("wait", text, self._step)
 
     def _heard(self) -> None:
         if self._lost_at is not None:
@@ -216,12 +229,25 @@ class Follower:
 
     def _gave_up(self, error: UnreachableError) -> UnreachableError:
         return UnreachableError(
-            f"{self.host}: lost during step {self._step} of {self.request.kind}"
-            f" {self.request.id}, and not back within {self._desk.patience:.0f} s: {error.message}",
+            f"{self._where_lost()}, and not back within {self._desk.patience:.0f} s:"
+            f" {error.message}",
             "the host finishes or undoes the step by itself; look when it answers: "
             f"gpuguard jobs show {self.job}",
             {**error.details, "procedure": self.request.id, "step": self._step},
         )
+
+    def _went_off(self) -> UnreachableError:
+        """Return the error of a host without power: what ran on it is gone, nothing is awaited."""
+        return UnreachableError(
+            f"{self._where_lost()}: the power command says that {self.host} is off",
+            f"gpuguard jobs show {self.job}",
+            {"procedure": self.request.id, "step": self._step, "power": "off"},
+        )
+
+    def _where_lost(self) -> str:
+        whose = "the move's " if self.request.words else ""
+        part = f"{whose}{self.request.kind} on {self.host}"
+        return f"{self.host}: lost during step {self._step} of {part}"
 
     def _on_event(self, event: dict[str, Any]) -> None:
         entry = JournalEntry.from_dict(event["entry"])

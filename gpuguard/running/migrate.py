@@ -33,6 +33,7 @@ from gpuguard.state.clock import stamp
 from gpuguard.state.operations import OperationLog
 
 _SHORTEST_HOLD = 300.0  # seconds the source waits, stopped, before it lets the job go on
+_OFF = "what ran there is gone"
 _UNWIND_PATIENCE = "it lets the job go on by itself when its time to wait is over"
 
 
@@ -137,8 +138,10 @@ class Move:
         if not isinstance(error, GpuguardError) or not self.source.asked:
             raise error
         if problem is not None:
-            text = f"{error.message}; {problem}"
-            raise type(error)(text, f"gpuguard jobs show {self.job}", error.details) from error
+            again = problem.startswith(error.message)
+            text = problem if again else f"{error.message}; {problem}"
+            verb = "restore" if _is_off(error) and again else "jobs show"
+            raise type(error)(text, f"gpuguard {verb} {self.job}", error.details) from error
         where, hint = self._how_it_is()
         raise type(error)(f"{error.message}; {where}", hint or error.hint, error.details) from error
 
@@ -164,7 +167,7 @@ class Move:
             status = follower.discard()
         except GpuguardError as error:
             follower.note("lost", error.message, "discard")
-            return f"{error.message}; {_UNWIND_PATIENCE}"
+            return f"{error.message}; {_OFF if _is_off(error) else _UNWIND_PATIENCE}"
         if status is not None and status.state is ProcedureState.UNSETTLED:
             return failure(follower.host, status).message
         return None
@@ -215,3 +218,7 @@ class Move:
 
     def _say_no_way_back(self) -> None:
         self.source.note("wait", f"too late to stop: {self.job} goes to {self.target.host}", "move")
+
+
+def _is_off(error: GpuguardError) -> bool:
+    return error.details.get("power") == "off"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError
+from gpuguard.model.inventory import Power
 from gpuguard.model.jobs import JobState
 from gpuguard.model.operations import OperationState
 from gpuguard.model.plans import Plan
@@ -126,6 +127,54 @@ def test_a_target_that_dies_early_lets_the_source_go_on(tmp_path: Path, point: s
     assert source.log[-2:] == ["undone", "told discard"]
     assert not given_away(source)
     assert not went_on(target)
+
+
+def without_power(desk: Desk, name: str) -> Desk:
+    host = dataclasses.replace(desk.inventory.host(name), power=Power(("echo", "off")))
+    hosts = {**desk.inventory.hosts, name: host}
+    return dataclasses.replace(desk, inventory=dataclasses.replace(desk.inventory, hosts=hosts))
+
+
+@pytest.mark.parametrize("point", BROUGHT)
+def test_a_target_that_is_off_is_not_waited_for(tmp_path: Path, point: str) -> None:
+    source, target = fleet(target=Script(die_after=point))
+    desk, plan = ready(tmp_path, source, target)
+    began = desk.clock.monotonic()
+    with pytest.raises(UnreachableError) as caught:
+        move(without_power(desk, "gpu002"), plan)
+    assert desk.clock.monotonic() - began < 1.0
+    said = caught.value.message
+    assert f"lost during step {point} of the move's restore on gpu002: the power command" in said
+    assert said.endswith("llm goes on on gpu001 as before")
+    assert plan.id not in said
+    assert source.log[-2:] == ["undone", "told discard"]
+
+
+@pytest.mark.parametrize("point", SAVED)
+def test_a_source_that_is_off_is_not_waited_for(tmp_path: Path, point: str) -> None:
+    source, target = fleet(source=Script(die_after=point))
+    desk, plan = ready(tmp_path, source, target)
+    began = desk.clock.monotonic()
+    with pytest.raises(UnreachableError) as caught:
+        move(without_power(desk, "gpu001"), plan)
+    assert desk.clock.monotonic() - began < 1.0
+    assert caught.value.message.endswith("says that gpu001 is off; what ran there is gone")
+    assert caught.value.hint == "gpuguard restore llm"
+    assert target.procedures == {}
+
+
+def test_a_silent_host_whose_power_is_not_known_to_be_off_is_waited_for(tmp_path: Path) -> None:
+    source, target = fleet(target=Script(die_after="restore"))
+    desk, heard = desk_of(tmp_path, [source, target])
+    desk = dataclasses.replace(desk, patience=100.0)
+    plan = prepare(desk, MigrateRequest("llm"))
+    with pytest.raises(UnreachableError, match="not back within 100 s"):
+        move(desk, plan)
+    told = [item.text for item in heard if item.host == "gpu002" and item.state == "wait"]
+    assert len(told) == 3
+    assert told[0].startswith("not back yet; waited for 3")
+    assert told[0].endswith("of 100 s")
+    assert any("it is waited for, up to 100 s" in item.text for item in heard)
 
 
 @pytest.mark.parametrize("point", ["start", *SAVED])
