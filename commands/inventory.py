@@ -10,7 +10,9 @@ import typer
 
 from gpuguard.commands.options import Format, OutputOption, examples, new_app, settings
 from gpuguard.commands.output import Column, Listing, note, print_listing, print_result, write
+from gpuguard.commands.text import counted
 from gpuguard.inventory.importers.kinds import Kind
+from gpuguard.model.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from gpuguard.inventory.load import Loaded
@@ -54,8 +56,13 @@ def check(
         Path | None, typer.Argument(help="The file; the inventory in use by default.")
     ] = None,
     output: OutputOption = Format.TABLE,
-) -> None:
-    """Check the inventory: every fault with its line, and what is worth a second look."""
+) -> ExitCode:
+    """Check the inventory: every fault with its line.
+
+    Then what is worth a second look; a policy without a store is an error, too (exit code 1).
+    """
+    from gpuguard.model.plans import Level
+
     loaded = _load(file or _path())
     item = _summary(loaded)
     findings = [
@@ -63,10 +70,12 @@ def check(
         + (f" (remedy: {finding.remedy})" if finding.remedy else "")
         for finding in loaded.findings
     ]
-    counts = ", ".join(f"{item[word]} {word}" for word in _COUNTED)
-    print_result(
-        "gpuguard.inventory.check/1", item, output, [*findings, f"{item['path']}: ok: {counts}"]
-    )
+    counts = ", ".join(counted(item[word], noun) for word, noun in _COUNTED.items())
+    bad = any(finding.level is Level.ERROR for finding in loaded.findings)
+    word = "not fit for use yet" if bad else "ok"
+    told = [*findings, f"{item['path']}: {word}: {counts}"]
+    print_result("gpuguard.inventory.check/1", item, output, told)
+    return ExitCode.FAILED if bad else ExitCode.OK
 
 
 @app.command("init")
@@ -106,7 +115,10 @@ def import_(
     ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Make an inventory from an SSH configuration, an Ansible inventory or a list of hosts."""
+    """Make an inventory from what you have.
+
+    The source is an SSH configuration, an Ansible inventory or a list of hosts.
+    """
     from gpuguard.inventory.importers.source import import_inventory
     from gpuguard.inventory.write import write_file
 
@@ -154,7 +166,13 @@ def _cordoned(host: Any) -> str:
     return f"{told} ({f'seen {age(seen)} ago' if seen else 'not told to the host yet'})"
 
 
-_COUNTED = ("hosts", "groups", "stores", "policies", "jobs")
+_COUNTED = {  # and what one of them is called
+    "hosts": "host",
+    "groups": "group",
+    "stores": "store",
+    "policies": "policy",
+    "jobs": "job",
+}
 _COLUMNS = (
     Column("HOST", lambda host: host["name"]),
     Column("ADDRESS", lambda host: _address(host)),
