@@ -1,5 +1,6 @@
 """Let a stopped tree go on, prove that it does, or end it; never believe, always look."""
 
+import os
 import signal
 import time
 from collections.abc import Iterable
@@ -87,12 +88,11 @@ def _until_running(
     root: ProcessRef, leave: set[int], seconds: float, act: Callable[[list[Task]], None]
 ) -> bool:
     deadline = time.monotonic() + seconds
+    began = _ticks()
     while alive(root):
-        held = [
-            task
-            for task in read_tree(root.pid)
-            if (task.stopped and task.pid not in leave) or task.tracer
-        ]
+        # What is born meanwhile nobody but the job itself can have stopped or traced.
+        tree = [task for task in read_tree(root.pid) if task.start_time <= began]
+        held = [task for task in tree if (task.stopped and task.pid not in leave) or task.tracer]
         if not held:
             return alive(root)
         if time.monotonic() > deadline:
@@ -100,6 +100,10 @@ def _until_running(
         act(held)
         time.sleep(_POLL_SECONDS)
     return False
+
+
+def _ticks() -> int:
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def _continue(held: list[Task]) -> None:

@@ -108,3 +108,32 @@ def test_the_tree_is_recorded_with_its_parents(tree: "tuple[ProcessRef, int]") -
     assert record[0].exe == os.path.realpath(sys.executable)
     assert record[0].cwd == str(Path.cwd())
     assert record[0].resident > 1 << 20
+
+
+def test_children_that_the_job_stops_and_ends_do_not_fail_the_proof() -> None:
+    program = """
+import os, signal, subprocess, time
+print('ready', flush=True)
+held = []
+while True:
+    held.append(subprocess.Popen(['sleep', '60']))
+    held[-1].send_signal(signal.SIGSTOP)
+    time.sleep(0.1)
+    for one in held[:-1]:
+        one.kill()
+        one.wait()
+    del held[:-1]
+"""
+    job = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert job.stdout is not None
+    try:
+        with job.stdout:
+            job.stdout.readline()
+        found = ref(job.pid)
+        assert found is not None
+        assert all(prove_running(found, [], 2) for _ in range(5))
+    finally:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
