@@ -114,10 +114,12 @@ def list_jobs(
 @app.command(epilog=examples("gpuguard jobs show llm", "gpuguard jobs show llm -o json"))
 def show(name: NameArgument, host: OneHost = None, output: OutputOption = Format.TABLE) -> int:
     """Show one job: where it is, its processes, its policy."""
-    from gpuguard.running.jobs import find
+    from gpuguard.running.finding import look_up
 
     with open_desk() as desk:
-        place = find(desk, name, host)
+        found = look_up(desk, name, host)
+    place = found.place
+    _note_silent(found.silent)
     item = {"host": place.host, **place.job.to_dict()}
     print_result("gpuguard.job/1", item, output, _job_lines(item))
     return 0
@@ -201,6 +203,7 @@ def logs(
 ) -> int:
     """Print the end of what a job wrote to stdout and stderr."""
     from gpuguard.commands.reader import reader_watched
+    from gpuguard.running.finding import look_up
     from gpuguard.running.jobs import logs as read
 
     def show_text(text: str) -> None:
@@ -208,8 +211,15 @@ def logs(
         sys.stdout.flush()
 
     with open_desk() as desk, reader_watched() if follow else nullcontext():
-        read(desk, name, host, lines, follow, show_text)
+        found = look_up(desk, name, host)
+        _note_silent(found.silent)
+        read(desk, found.place, lines, follow, show_text)
     return int(ExitCode.OK)
+
+
+def _note_silent(hosts: tuple[str, ...]) -> None:
+    if hosts:
+        note(f"{', '.join(hosts)} did not answer")
 
 
 _COLUMNS = (

@@ -68,7 +68,11 @@ def find(desk: Desk, name: str, host: str | None = None) -> Placed:
         UsageError: no host knows the job. UnreachableError: a host that may know it is silent.
         RefusedError: two hosts report a live copy.
     """
-    fleet = locate(desk, [host] if host else None, facts=False)
+    return place_of(name, locate(desk, [host] if host else None, facts=False))
+
+
+def place_of(name: str, fleet: FleetView) -> Placed:
+    """Return where the job is by what the hosts of `fleet` said; raise what `find` raises."""
     places = fleet.places(name)
     if len([place for place in places if place.live]) > 1:
         raise _refusal(name, fleet)
@@ -102,19 +106,13 @@ def forget(desk: Desk, name: str, host: str | None, force: bool) -> str:
 
 
 def logs(
-    desk: Desk,
-    name: str,
-    host: str | None,
-    lines: int,
-    follow: bool,
-    on_text: Callable[[str], None],
+    desk: Desk, place: Placed, lines: int, follow: bool, on_text: Callable[[str], None]
 ) -> None:
     """Hand the end of the job's log to `on_text`, and with `follow` what is added to it."""
-    place = find(desk, name, host)
     desk.session(place.host).stream(
         "jobs.logs",
         lambda event: on_text(str(event.get("text", ""))),
-        name=name,
+        name=place.job.spec.name,
         lines=lines,
         follow=follow,
     )

@@ -30,7 +30,7 @@ def locate(
     views: dict[str, HostView] = {}
 
     def arrive(host: Host, outcome: Outcome[HostView]) -> None:
-        views[host.name] = _view(desk, host, outcome)
+        views[host.name] = view_of(desk, host, outcome)
         if on_host is not None:
             on_host(views[host.name])
 
@@ -53,7 +53,8 @@ def _ask(desk: Desk, host: Host, session: Session, facts: bool) -> HostView:
     return HostView(host.name, True, facts=known, jobs=jobs, cordons=cordons)
 
 
-def _view(desk: Desk, host: Host, outcome: Outcome[HostView]) -> HostView:
+def view_of(desk: Desk, host: Host, outcome: Outcome[HostView]) -> HostView:
+    """Return what a host answered, or the view of one that did not."""
     if outcome.error is None:
         return outcome.get()
     problem = _without_host(host.name, outcome.error.message)
