@@ -93,7 +93,7 @@ def test_changed_keys_need_replace(fleet: tuple[Farm, Server, Server]) -> None:
     assert second.host_key not in signers.read_text()
 
 
-@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 2), (b"\n", 2), (b"y\n", 0)])
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"\n", 1), (b"y\n", 0)])
 def test_person_is_asked_and_no_is_the_default(
     fleet: tuple[Farm, Server, Server], answer: bytes, code: int
 ) -> None:
