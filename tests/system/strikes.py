@@ -126,9 +126,11 @@ def strike_full_store(crew: Crew, cases: list[Case]) -> Heal:
 def strike_read_only_store(crew: Crew, cases: list[Case]) -> Heal:
     """Make the store read-only for the host."""
     hosts = _hosts(cases)
+    # A mount of its own on top: the one below may be busy, with files open for writing.
+    _on_all(crew, hosts, ["mount", "--bind", STORE, STORE])()
     _on_all(crew, hosts, ["mount", "-o", "remount,bind,ro", STORE])()
     _let_go(cases)
-    return _on_all(crew, hosts, ["mount", "-o", "remount,bind,rw", STORE])
+    return _on_all(crew, hosts, ["umount", "-l", STORE])
 
 
 def _on_all(crew: Crew, hosts: list[str], argv: list[str]) -> Callable[[], None]:

@@ -9,8 +9,7 @@ where they can make a difference:
 * the cable: what dies is the link, as with the agent, only later and without a word;
 * CRIU: it is at work in `dump` alone; in `restore` it lives in namespaces that end with it;
 * the supervisor: the job dies with it, so it matters where its tree stands still or is young;
-* stage and store: only the steps that write or read there; a store that turns read-only or goes
-  away needs a mount that is not busy just then, so these wait for `make failure-points`;
+* stage and store: only the steps that write or read there;
 * `operator, abort`: where a word can still take the move back, and where it cannot any more.
 
 A clock that jumps is no strike here: hosts of the practice fleet share the machine's clock.
@@ -84,7 +83,7 @@ WAVES: tuple[Wave, ...] = (
     ("stage full", _DUMPS),
     ("stage read-only", _DUMPS),
     ("store full", _COPIES),
-    *(_STORE_WAVES if EVERY_PLACE else ()),
+    *_STORE_WAVES,
 )
 CASES = [(wave, place) for wave in WAVES for place in wave[1]]
 
