@@ -17,10 +17,11 @@ from gpuguard.state.paths import find_paths
 
 def open_inventory() -> Inventory:
     """Return the inventory that the options or the environment name; raise UsageError."""
-    from gpuguard.inventory.load import load_inventory
     from gpuguard.inventory.locate import find_inventory
+    from gpuguard.inventory.remembered import recall_inventory
 
-    return load_inventory(find_inventory(settings().inventory, os.environ))
+    path = find_inventory(settings().inventory, os.environ)
+    return recall_inventory(path, find_paths(os.environ).cache)
 
 
 def open_operations() -> Operations:

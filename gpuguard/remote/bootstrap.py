@@ -25,7 +25,7 @@ _NOISE = 65536  # bytes that a login's own files may print before
 
 def start_argv(bundle: Bundle, sudo: bool, python: str = "python3") -> list[str]:
     """Return the command that starts the agent of `bundle`, as root where `sudo` is set."""
-    return [*(("sudo", "-n", "--") if sudo else ()), python, "-I", "-c", _TAKE_CODE, bundle.sha256]
+    return [*(("sudo", "-n", "--") if sudo else ()), python, "-IS", "-c", _TAKE_CODE, bundle.sha256]
 
 
 def start_command(bundle: Bundle, sudo: bool) -> str:

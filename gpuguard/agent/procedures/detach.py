@@ -20,7 +20,7 @@ def systemd_runs() -> bool:
 def agent_argv(*words: str) -> tuple[str, ...]:
     """Return the command line that starts this same agent with other words."""
     main = Path(__file__).resolve().parents[1] / "main.py"
-    return (sys.executable, "-I", str(main), *words)
+    return (sys.executable, "-IS", str(main), *words)
 
 
 def unit_argv(unit: str, root: Path, command: tuple[str, ...]) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ _CORE = re.compile(r"\Aimages/core-([0-9]+)\.img\Z")
 _GONE_SECONDS = 30.0
 _GO_SECONDS = 30.0
 _STOP_SECONDS = 10.0
-_LIVES_SECONDS = 0.25
+_LIVES_SECONDS = 0.1  # what dies of its restore does so within a few ms
 _MOVES_SECONDS = 5.0
 
 

@@ -38,7 +38,7 @@ def ask(bundle: Bundle, argv: list[str] | None = None) -> None:
 
 def test_shell_sees_constants_and_a_hash_alone(bundle: Bundle) -> None:
     words = start_command(bundle, True).replace(bundle.sha256, "HASH")
-    assert words.startswith("sudo -n -- python3 -I -c '") and words.endswith("' HASH")
+    assert words.startswith("sudo -n -- python3 -IS -c '") and words.endswith("' HASH")
 
 
 def test_agent_is_sent_once(bundle: Bundle, node_root: Path) -> None:
