@@ -12,8 +12,8 @@ import pytest
 from gpuguard.sandbox import fleet
 from gpuguard.sandbox.fleet import Sandbox
 from gpuguard.sandbox.requirements import refusal
+from tests.integration.agent.odd_jobs import MORE, PRELUDE, PROGRAMS
 from tests.system.kit import Operator
-from tests.unit.agent.odd_jobs import MORE, PRELUDE, PROGRAMS
 
 _NO = refusal()
 pytestmark = [

@@ -1,10 +1,7 @@
 """What is shipped beside the code says what the code does: man page, cron line, README, pins."""
 
-import os
 import re
 import shlex
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -83,26 +80,3 @@ def test_pins_are_names_and_versions_alone() -> None:
     pins = [line for line in lines if not line.startswith("#")]
     assert pins
     assert [line for line in pins if not re.fullmatch(r"[\w.-]+==[\w.+!]+", line)] == []
-
-
-def test_shell_scripts_parse() -> None:
-    scripts = [path for path in (ROOT / "scripts").iterdir() if path.is_file()]
-    shell = [path for path in [*scripts, ROOT / ".ci/run"] if is_bash(path)]
-    assert len(shell) >= 4
-    for path in shell:
-        done = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert os.access(path, os.X_OK), f"{path} cannot be run"
-
-
-def is_bash(path: Path) -> bool:
-    return path.read_text(errors="replace").startswith("#!/bin/bash")
-
-
-def test_make_alone_prints_what_it_can_do() -> None:
-    if shutil.which("make") is None:
-        pytest.skip("make is not installed")
-    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    listed = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")}
-    assert {"setup", "unit", "test", "lint", "demo", "bench", "snapshots", "clean"} <= listed

@@ -8,6 +8,13 @@ import pytest
 from tests.integration.remote.sshd import SSHD, Farm
 
 
+@pytest.fixture(autouse=True)
+def node_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "node"
+    monkeypatch.setenv("GPUGUARD_NODE_ROOT", str(root))
+    return root
+
+
 @pytest.fixture
 def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Farm]:
     if SSHD is None:

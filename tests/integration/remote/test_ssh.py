@@ -18,8 +18,8 @@ from gpuguard.remote.outcome import Outcome
 from gpuguard.remote.pool import Pool
 from gpuguard.remote.routes import Routes
 from gpuguard.remote.settings import Settings
+from tests.integration.remote.agents import stand_in_bundle
 from tests.integration.remote.sshd import Farm, Server, descendants, kill, make_key, start_sshd
-from tests.unit.remote.agents import stand_in_bundle
 
 pytestmark = pytest.mark.timeout(180)  # many processes each: a busy machine takes its time
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuguard.checkpoint.diagnosis import Diagnosis, diagnose
-from tests.unit.checkpoint.test_diagnosis import CUDA, KNOWN
+from tests.unit.checkpoint.known_lines import CUDA, KNOWN
 
 NOISE = [
     "Error (criu/tun.c:85): tun: Unable to create tun: No such file or directory",

@@ -22,7 +22,8 @@ from gpuguard.model.plans import Confirm, Plan
 from gpuguard.planning.views import Placed
 from gpuguard.running.desk import Desk, Progress
 from tests.unit.planning.sights import manifest
-from tests.unit.running.nodes import Node, Script, desk_of, running_job, saved
+from tests.unit.running.desks import desk_of, running_job, saved
+from tests.unit.running.nodes import Node, Script
 
 
 class Terminal(io.StringIO):

@@ -1,6 +1,5 @@
 """Importing: what people have becomes an inventory that loads, and what is lost is said."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ from gpuguard.inventory.importers.hostlist import read_hostlist
 from gpuguard.inventory.importers.kinds import Kind
 from gpuguard.inventory.importers.source import import_inventory
 from gpuguard.inventory.importers.ssh_config import read_ssh_config
-from gpuguard.inventory.load import parse_inventory
 from gpuguard.model.errors import UsageError
-from gpuguard.model.inventory import Inventory
+from tests.unit.inventory.imported import loaded, make_home
 
 ANSIBLE = """\
 all:
@@ -35,10 +33,6 @@ all:
           hosts: {"serve-[a:b]:2200": {ansible_user: "{{ who }}"}}
     empty:
 """
-
-
-def loaded(text: str) -> Inventory:
-    return parse_inventory(text, Path("/i.yaml"))
 
 
 def test_ansible_groups_hosts_and_variables_come_over() -> None:
@@ -130,29 +124,9 @@ def test_a_note_cannot_break_out_of_its_comment() -> None:
     assert list(loaded(render(draft)).hosts) == ["a"]
 
 
-SSH_CONFIG = """\
-Include fleet/*.conf
-Host=plain "two words" gpu? *.lan !not
-  Port 2200
-Host alias other
-  HostName 10.9.9.9
-  User ops
-  IdentityFile ~/.ssh/special
-  ProxyJump jump
-Match host plain exec "true"
-  User matched
-Host *
-  ServerAliveInterval 5
-"""
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    folder = tmp_path / ".ssh"
-    (folder / "fleet").mkdir(parents=True)
-    (folder / "config").write_text(SSH_CONFIG)
-    (folder / "fleet" / "a.conf").write_text("host inner # not-a-host\n  HostName 10.1.1.1\n")
-    return tmp_path
+    return make_home(tmp_path)
 
 
 def test_hosts_of_the_own_ssh_configuration_come_by_name_alone(home: Path) -> None:
@@ -160,32 +134,6 @@ def test_hosts_of_the_own_ssh_configuration_come_by_name_alone(home: Path) -> No
     assert draft.hosts == {"inner": {}, "plain": {}, "alias": {}, "other": {}}
     assert any("two words" in note for note in draft.notes)
     assert list(loaded(render(draft)).hosts) == ["inner", "plain", "alias", "other"]
-
-
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the OpenSSH client")
-def test_another_ssh_configuration_is_explained_by_ssh(home: Path) -> None:
-    other = home / "fleet.conf"
-    other.write_text(SSH_CONFIG.replace("fleet/*.conf", str(home / ".ssh/fleet/*.conf")))
-    draft = read_ssh_config(other, home)
-    assert draft.hosts["inner"] == {"address": "10.1.1.1"}
-    assert draft.hosts["plain"] == {"port": 2200, "user": "matched"}
-    assert draft.hosts["alias"] == {
-        "address": "10.9.9.9",
-        "user": "ops",
-        "identity_files": ["~/.ssh/special"],
-        "proxy_jump": "jump",
-    }
-    assert "jump hosts are looked up in ~/.ssh/config: jump" in draft.notes
-    assert loaded(render(draft)).host("other").proxy_jump == "jump"
-
-
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the OpenSSH client")
-def test_what_ssh_refuses_is_said_in_its_words(home: Path) -> None:
-    other = home / "bad.conf"
-    other.write_text("Host a\n  Prot 22\n")
-    with pytest.raises(UsageError) as caught:
-        read_ssh_config(other, home)
-    assert "ssh cannot read it" in caught.value.message
 
 
 @pytest.mark.parametrize("text", ["", "Host *\n  Port 22\n", "garbage\n"])

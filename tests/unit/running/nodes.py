@@ -5,28 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 from gpuguard.model.errors import (
-    BusyError,
     GpuguardError,
     RefusedError,
     UnreachableError,
     UsageError,
 )
-from gpuguard.model.inventory import Host, Inventory, Policy, StoreSpec
-from gpuguard.model.jobs import Job, JobOrigin, JobPolicy, JobSpec, JobState, ProcessRef
+from gpuguard.model.inventory import Host
+from gpuguard.model.jobs import Job
 from gpuguard.model.manifests import CheckpointInfo
 from gpuguard.remote.outcome import Outcome
 from gpuguard.remote.session import Hello, OnEvent
-from gpuguard.running.desk import Desk, Progress
-from gpuguard.state.operations import Operations
 from tests.fakes import fake_hello
 from tests.unit.planning.sights import manifest
 
 T = TypeVar("T")
-STORE = "/srv/gpuguard"
 STEPS = {
     "checkpoint": ["preflight", "dump", "copy", "publish"],
     "restore": ["preflight", "fence", "verify", "files", "restore"],
@@ -96,6 +91,10 @@ class Node:
             "signing_key": None,
             "cordons": [],
         }
+
+    @property
+    def cordon_owners(self) -> list[str]:
+        return [one["owner"] for one in self.info["cordons"]]
 
     def passed(self, point: str) -> None:
         """Cut the link here if the script says so."""
@@ -345,57 +344,3 @@ class NodePool:
 
     def close(self) -> None:
         self.closed = True
-
-
-def running_job(name: str = "llm", **changes: Any) -> Job:
-    """A job that runs, with a store."""
-    values: dict[str, Any] = {
-        "spec": JobSpec(name, uid="u-1", command=("train",)),
-        "origin": JobOrigin.LAUNCHED,
-        "state": JobState.RUNNING,
-        "epoch": 1,
-        "boot_id": "boot-of-gpu001",
-        "root": ProcessRef(4711, 99),
-        "policy": JobPolicy(store=STORE),
-        **changes,
-    }
-    return Job(**values)
-
-
-def saved(checkpoint: str = "20260131T120000Z-aaaaaa", **changes: Any) -> CheckpointInfo:
-    """A durable checkpoint of the job."""
-    values: dict[str, Any] = {
-        "checkpoint": checkpoint,
-        "job": "llm",
-        "uid": "u-1",
-        "host": "gpu001",
-        "epoch": 1,
-        "sequence": 1,
-        "frozen": "2026-01-31T12:00:00Z",
-        "durable": "2026-01-31T12:00:05Z",
-        "bytes": 1 << 20,
-        "path": f"{STORE}/llm/{checkpoint}",
-        "state": "durable",
-        **changes,
-    }
-    return CheckpointInfo(**values)
-
-
-def desk_of(tmp_path: Path, nodes: list[Node]) -> tuple[Desk, list[Progress]]:
-    """A desk over `nodes`, and the list that collects its progress."""
-    heard: list[Progress] = []
-    clock = Stopwatch()
-    inventory = Inventory(
-        path=str(tmp_path / "inventory.yaml"),
-        hosts={node.name: Host(node.name, "198.18.0.11") for node in nodes},
-        stores={"shared": StoreSpec("shared", STORE)},
-        policies={"default": Policy("default", store="shared")},
-    )
-    operations = Operations(tmp_path / "operations.sqlite3", clock)
-    pool = NodePool(nodes)
-    return Desk(inventory, pool, operations, clock, heard.append, patience=30.0), heard
-
-
-def busy() -> BusyError:
-    """The refusal of a node whose job is held."""
-    return BusyError("gpu001: job llm is held by procedure x since 12:00")

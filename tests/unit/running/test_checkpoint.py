@@ -10,7 +10,8 @@ from gpuguard.model.jobs import JobPolicy
 from gpuguard.model.operations import OperationState
 from gpuguard.planning.requests import CheckpointRequest
 from gpuguard.running.checkpoint import exit_code, prepare, save
-from tests.unit.running.nodes import Node, Script, busy, desk_of, running_job
+from tests.unit.running.desks import busy, desk_of, running_job
+from tests.unit.running.nodes import Node, Script
 
 
 def fleet(script: Script) -> list[Node]:

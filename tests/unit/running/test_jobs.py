@@ -12,7 +12,8 @@ from gpuguard.model.jobs import JobState
 from gpuguard.running.desk import Desk
 from gpuguard.running.jobs import Launch, find, launch
 from gpuguard.running.listing import list_jobs
-from tests.unit.running.nodes import Node, NodeSession, desk_of, running_job, saved
+from tests.unit.running.desks import desk_of, running_job, saved
+from tests.unit.running.nodes import Node, NodeSession
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from gpuguard.planning.requests import CheckpointRequest, MigrateRequest
 from gpuguard.running import migrate
 from gpuguard.running.checkpoint import prepare
 from gpuguard.running.desk import Desk
-from tests.unit.running.nodes import Node, Script, desk_of, running_job
+from tests.unit.running.desks import desk_of, running_job
+from tests.unit.running.nodes import Node, Script
 
 
 class Killed(BaseException):

@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError
-from gpuguard.model.inventory import Power
 from gpuguard.model.jobs import JobState
 from gpuguard.model.operations import OperationState
 from gpuguard.model.plans import Plan
 from gpuguard.planning.requests import MigrateRequest
+from gpuguard.planning.views import PowerSight
+from gpuguard.running import following
 from gpuguard.running.desk import Desk
 from gpuguard.running.migrate import move, prepare
-from tests.unit.running.nodes import Node, Script, busy, desk_of, running_job
+from tests.unit.running.desks import busy, desk_of, running_job
+from tests.unit.running.nodes import Node, Script
 
 SAVED = ["preflight", "dump", "copy", "publish"]
 BROUGHT = ["preflight", "fence", "verify", "files", "restore"]
@@ -129,19 +131,22 @@ def test_a_target_that_dies_early_lets_the_source_go_on(tmp_path: Path, point: s
     assert not went_on(target)
 
 
-def without_power(desk: Desk, name: str) -> Desk:
-    host = dataclasses.replace(desk.inventory.host(name), power=Power(("echo", "off")))
-    hosts = {**desk.inventory.hosts, name: host}
-    return dataclasses.replace(desk, inventory=dataclasses.replace(desk.inventory, hosts=hosts))
+def power_off(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let the power command of the host `name`, and of no other, say off."""
+    sights = {name: PowerSight("off")}
+    monkeypatch.setattr(following, "look_at_power", lambda host: sights.get(host.name))
 
 
 @pytest.mark.parametrize("point", BROUGHT)
-def test_a_target_that_is_off_is_not_waited_for(tmp_path: Path, point: str) -> None:
+def test_a_target_that_is_off_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    power_off(monkeypatch, "gpu002")
     source, target = fleet(target=Script(die_after=point))
     desk, plan = ready(tmp_path, source, target)
     began = desk.clock.monotonic()
     with pytest.raises(UnreachableError) as caught:
-        move(without_power(desk, "gpu002"), plan)
+        move(desk, plan)
     assert desk.clock.monotonic() - began < 1.0
     said = caught.value.message
     assert f"lost during step {point} of the move's restore on gpu002: the power command" in said
@@ -151,12 +156,15 @@ def test_a_target_that_is_off_is_not_waited_for(tmp_path: Path, point: str) -> N
 
 
 @pytest.mark.parametrize("point", SAVED)
-def test_a_source_that_is_off_is_not_waited_for(tmp_path: Path, point: str) -> None:
+def test_a_source_that_is_off_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    power_off(monkeypatch, "gpu001")
     source, target = fleet(source=Script(die_after=point))
     desk, plan = ready(tmp_path, source, target)
     began = desk.clock.monotonic()
     with pytest.raises(UnreachableError) as caught:
-        move(without_power(desk, "gpu001"), plan)
+        move(desk, plan)
     assert desk.clock.monotonic() - began < 1.0
     assert caught.value.message.endswith("says that gpu001 is off; what ran there is gone")
     assert caught.value.hint == "gpuguard restore llm"

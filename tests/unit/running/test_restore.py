@@ -11,7 +11,8 @@ from gpuguard.model.operations import OperationState
 from gpuguard.planning.requests import RestoreRequest
 from gpuguard.running.restore import bring_back, prepare
 from tests.unit.planning.sights import manifest
-from tests.unit.running.nodes import Node, Script, desk_of, running_job, saved
+from tests.unit.running.desks import desk_of, running_job, saved
+from tests.unit.running.nodes import Node, Script
 
 
 def fleet(target: Script | None = None) -> list[Node]:

@@ -12,7 +12,8 @@ from gpuguard.running import checkpoint, migrate
 from gpuguard.running.desk import Desk
 from gpuguard.running.open_ends import open_ends
 from gpuguard.running.resuming import abort, resume
-from tests.unit.running.nodes import Node, Script, desk_of, running_job
+from tests.unit.running.desks import desk_of, running_job
+from tests.unit.running.nodes import Node, Script
 
 STAGES = ("nothing", "source holds", "both hold", "given away")
 

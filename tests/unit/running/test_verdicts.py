@@ -13,7 +13,8 @@ from gpuguard.planning.requests import CheckpointRequest, MigrateRequest, Restor
 from gpuguard.running import checkpoint, checkpoints, migrate, restore
 from gpuguard.running.job_doctor import examine_job
 from tests.unit.planning.sights import manifest
-from tests.unit.running.nodes import Node, desk_of, running_job, saved
+from tests.unit.running.desks import desk_of, running_job, saved
+from tests.unit.running.nodes import Node
 
 NEWER = "20260131T130000Z-bbbbbb"
 

@@ -1,10 +1,6 @@
-"""The operator's journal: order, kill -9, two writers, broken and newer files."""
+"""The operator's journal: order, beginnings of ids, broken and newer files."""
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -61,62 +57,6 @@ def test_the_file_is_private(tmp_path: Path) -> None:
     operations.begin(plan("a"), "me@here")
     assert operations.path.stat().st_mode & 0o777 == 0o600
     assert operations.path.parent.stat().st_mode & 0o777 == 0o700
-
-
-CHILD = """
-import sys, time
-from pathlib import Path
-from gpuguard.model.operations import OperationStep
-from gpuguard.model.plans import Plan
-from gpuguard.state.clock import SystemClock
-from gpuguard.state.operations import Operations
-plan = Plan("killed", "migrate", ("j",), ())
-log = Operations(Path(sys.argv[1]), SystemClock()).begin(plan, "me@here")
-log.step(OperationStep(0, "", "gpu001", "dump", "done"))
-print("ready", flush=True)
-time.sleep(60)
-"""
-
-
-def test_a_killed_operation_is_abandoned_and_keeps_its_steps(tmp_path: Path) -> None:
-    operations = journal(tmp_path)
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(operations.path)], stdout=subprocess.PIPE
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"ready\n"
-    assert operations.show("killed").state is OperationState.RUNNING
-    os.kill(child.pid, signal.SIGKILL)
-    child.communicate()
-    shown = operations.show("killed")
-    assert shown.state is OperationState.ABANDONED
-    assert [s.step for s in shown.steps] == ["dump"]
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from gpuguard.model.operations import OperationState, OperationStep
-from gpuguard.model.plans import Plan
-from gpuguard.state.clock import SystemClock
-from gpuguard.state.operations import Operations
-plan = Plan(sys.argv[2], "migrate", ("j",), ())
-log = Operations(Path(sys.argv[1]), SystemClock()).begin(plan, "me@here")
-for number in range(20):
-    log.step(OperationStep(0, "", "gpu001", "dump", "done"))
-log.end(OperationState.DONE, 0)
-"""
-
-
-def test_writers_that_start_together_on_a_new_file_lose_nothing(tmp_path: Path) -> None:
-    operations = journal(tmp_path)
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(operations.path), name])
-        for name in "xyz"
-    ]
-    assert [writer.wait(30) for writer in writers] == [0, 0, 0]
-    for name in "xyz":
-        assert [s.seq for s in operations.show(name).steps] == list(range(1, 21))
 
 
 def test_a_file_that_is_no_journal_is_named_with_the_way_out(tmp_path: Path) -> None:
