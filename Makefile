@@ -21,7 +21,7 @@ help:  ## Print this list
 setup: $(READY)  ## Install Debian packages (as root), the virtual environment and gpuguard
 	@echo "ready: $(BIN)/gpuguard"
 
-unit: $(READY)  ## Run the unit tests
+unit: $(READY)  ## Run the unit tests (under 30 s)
 	$(BIN)/pytest tests/unit -n $(JOBS) --dist loadfile -q
 
 test: $(READY) lint  ## Run everything: lint, unit, cases, integration, snapshot, system
