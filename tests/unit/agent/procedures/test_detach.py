@@ -9,7 +9,7 @@ from gpuguard.agent.procedures import detach
 
 def test_agent_starts_itself_apart_from_the_callers_folder() -> None:
     argv = detach.agent_argv("watchdog", "p1", "/log")
-    assert argv[:2] == (sys.executable, "-I")
+    assert argv[:2] == (sys.executable, "-IS")
     assert Path(argv[2]).name == "main.py" and Path(argv[2]).is_absolute()
     assert argv[3:] == ("watchdog", "p1", "/log")
 
