@@ -12,12 +12,14 @@ from gpuguard.model.plans import Plan
 from gpuguard.model.procedures import ProcedureRequest
 from gpuguard.planning.requests import RestoreRequest
 from gpuguard.planning.restore import choose_checkpoint, holder_of, plan_restore
+from gpuguard.planning.views import EpochHolder, FleetView
 from gpuguard.running.desk import Desk
 from gpuguard.running.enrolling import allowed_signers
 from gpuguard.running.following import Follower
 from gpuguard.running.ids import asked_by, operation_id, procedure_id
 from gpuguard.running.journal import journalled
 from gpuguard.running.leftovers import look
+from gpuguard.running.locating import locate
 from gpuguard.running.policies import job_policy
 from gpuguard.running.proofs import gather_proofs, make_sure_off
 from gpuguard.running.stores import find_store, with_manifest
@@ -51,9 +53,24 @@ def prepare(desk: Desk, request: RestoreRequest, settle: bool = True) -> Plan:
         store = with_manifest(desk, store, request.job, info.checkpoint)
         store = with_verdicts(desk, fleet, store, Wanted(request.job, info.checkpoint))
         holder = holder_of(store, info)
+        fleet = _look_again(desk, request.job, holder, fleet)
         fleet, store = gather_proofs(desk, request, holder, fleet, store, wait=settle)
     now = desk.clock.now()
     return plan_restore(request, fleet, store, stamp(now), operation_id("restore", now))
+
+
+def _look_again(desk: Desk, job: str, holder: EpochHolder, fleet: FleetView) -> FleetView:
+    """Ask the holder anew if it answered before it became the holder.
+
+    Store and fleet are read one after the other; another operator's restore can claim in between.
+    """
+    view = fleet.hosts.get(holder.host)
+    if view is None or not view.reachable or holder.void:
+        return fleet
+    record = view.job(job)
+    if record is not None and record.epoch >= holder.epoch:
+        return fleet
+    return FleetView({**fleet.hosts, **locate(desk, [holder.host]).hosts})
 
 
 def _require_names(desk: Desk, request: RestoreRequest) -> None:

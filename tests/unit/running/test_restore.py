@@ -1,14 +1,16 @@
 """Restores from a store that several hosts see."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpuguard.model.errors import GpuguardError, RefusedError, UnreachableError
-from gpuguard.model.jobs import JobState
+from gpuguard.model.jobs import Job, JobState
 from gpuguard.model.operations import OperationState
 from gpuguard.planning.requests import RestoreRequest
+from gpuguard.planning.views import EpochHolder
 from gpuguard.running.restore import bring_back, prepare
 from tests.unit.planning.sights import manifest
 from tests.unit.running.desks import desk_of, running_job, saved
@@ -63,6 +65,28 @@ def test_a_silent_holder_is_refused_before_anything_is_begun(tmp_path: Path) -> 
         bring_back(desk, plan)
     assert nodes[1].procedures == {}
     assert bring_back(desk, prepare(desk, RestoreRequest("llm", assume_dead="gpu001")))
+
+
+class SeenLater(list[Job]):
+    """Jobs of a node that claims one between the first look at it and the second."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[Job]:
+        self.looks += 1
+        return super().__iter__() if self.looks > 1 else iter(())
+
+
+def test_a_restore_that_claims_while_we_look_is_seen_not_taken_for_lost(tmp_path: Path) -> None:
+    nodes = fleet()
+    nodes[1].jobs = SeenLater([running_job(epoch=2, boot_id="boot-of-gpu002")])
+    for node in nodes:
+        node.epoch = EpochHolder(2, "gpu002", "u-1", "2026-01-31T12:01:00Z").to_dict()
+    desk, _ = desk_of(tmp_path, nodes)
+    plan = prepare(desk, RestoreRequest("llm"))
+    (finding,) = [item for item in plan.findings if item.code in ("still-alive", "no-proof")]
+    assert finding.code == "still-alive"
+    assert "--assume-dead" not in (finding.remedy or "")
 
 
 def test_a_fleet_that_is_silent_is_unreachable_not_empty(tmp_path: Path) -> None:
